@@ -107,7 +107,8 @@ def command_line(path: str, command: click.Command) -> Iterator[tuple[str, str]]
     for place, text in (("help", command.help), ("examples", command.epilog)):
         if text:
             yield f"{path}: {place}", " ".join(text.split())
-    for each in command.get_params(context):
+    helps = click.Option(["--help"], is_flag=True, help="Show this message and exit.")
+    for each in [*command.params, helps]:  # click keeps its own as it was first asked for
         record = each.get_help_record(context)
         if record:
             spelling, text = record

@@ -120,7 +120,7 @@ def test_a_group_is_compared_with_a_run_and_with_itself(desk: Evalwright) -> Non
 
 def test_the_sides_of_a_comparison_are_named_once_each(desk: Evalwright) -> None:
     steady, moody = groups(desk)
-    for given in ([], [steady], [steady, moody, steady], [steady, moody, "--new", moody]):
+    for given in ([], [steady, moody, steady], [steady, moody, "--new", moody]):
         done = desk("compare", *given)
         assert done.code == 2
         assert "a comparison has two sides" in done.err

@@ -58,7 +58,7 @@ def test_the_command_can_be_called_as_a_module(evalwright: Evalwright) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["nope"], ["run", "--nope"], ["runs", "--limit", "0"], ["show"]], ids=str
+    "arguments", [[], ["nope"], ["run", "--nope"], ["runs", "--limit", "0"], ["cancel"]], ids=str
 )
 def test_bad_usage_is_told_on_stderr_with_exit_code_2(
     evalwright: Evalwright, arguments: list[str]

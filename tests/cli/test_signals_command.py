@@ -88,7 +88,10 @@ def test_the_result_goes_to_stdout_alone(evalwright: Evalwright) -> None:
         "record-2",
         "trace-2",
     ]
-    assert done.err == "t.jsonl: 1 of 3 records could not be read\n"
+    assert done.err.splitlines() == [
+        "t.jsonl: 1 of 3 records could not be read",
+        "exit 2: not everything could be read",
+    ]
 
 
 def test_a_baseline_of_other_cases_is_told(evalwright: Evalwright) -> None:
@@ -281,13 +284,14 @@ def test_people_get_a_table_with_the_worst_first_and_where_it_is(evalwright: Eva
     deleted = a_line(1, response={"output": "Gone."}, events=list(events))
     (evalwright.folder / "t.jsonl").write_bytes(deleted + a_line(2) + a_leak(3))
     done = evalwright("signals", "--traces", "t.jsonl", "--fail-on", "critical")
-    head, first, second, _, summary = done.out.splitlines()
-    assert head.split() == ["severity", "confidence", "signal", "where", "what"]
-    assert first.startswith("critical ")
-    assert "secret_in_output" in first
-    assert "line 3: trace-3, events[2]" in first
+    first, of_first, second, of_second, _, summary, last = done.out.splitlines()
+    assert first.startswith("critical  Secret in the output")
+    assert of_first.split() == [
+        *("secret_in_output,", "low", "confidence", "line", "3:", "trace-3,", "events[2]")
+    ]
     assert second.startswith("high ")
-    assert "line 1: trace-1, events[0]" in second
+    assert "line 1: trace-1, events[0]" in of_second
+    assert last == "exit 1: the gate failed"
     assert summary == "2 signals in 2 of 3 traces: 1 critical, 1 high."
     assert SECRET not in done.out
     assert done.code == 1
@@ -297,7 +301,7 @@ def test_of_very_many_signals_the_worst_are_listed(evalwright: Evalwright) -> No
     calls = a_line(0, events=[a_call("delete_account", id="A-1"), a_result()])
     (evalwright.folder / "t.jsonl").write_bytes(calls * 130 + a_leak(1))
     done = evalwright("signals", "--traces", "t.jsonl")
-    _, first, *_, more, _, summary = done.out.splitlines()
+    first, *_, more, _, summary = done.out.splitlines()
     assert first.startswith("critical ")
     assert more == "… and 31 more; --json lists all of them"
     assert summary.startswith("131 signals in 131 of 131 traces: 1 critical, 130 high")
@@ -306,9 +310,10 @@ def test_of_very_many_signals_the_worst_are_listed(evalwright: Evalwright) -> No
 def test_no_signals_and_what_was_not_read_are_told(evalwright: Evalwright) -> None:
     (evalwright.folder / "t.jsonl").write_bytes(a_line(1) + b"{\n")
     done = evalwright("signals", "--traces", "t.jsonl")
-    told, summary = done.out.splitlines()
+    told, summary, last = done.out.splitlines()
     assert told.startswith("not read: t.jsonl: line 2")
     assert summary == "No signals in 1 trace; 1 could not be read."
+    assert last == "exit 2: not everything could be read"
     assert done.code == 2
 
 

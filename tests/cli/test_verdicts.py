@@ -184,7 +184,9 @@ def shown(evalwright: Evalwright, visitor: Visitor, case: Case) -> Iterator[tupl
     yield "list", f"{shape} {case.words}"
     if case.passed:
         assert evalwright("baseline", "set", "main", run_id).code == 0
-        listed = line_with(evalwright("baseline", "list").out, f"^main.*{run_id}")
+        listed = " ".join(
+            re.split(f"^main.*{run_id}", evalwright("baseline", "list").out)[1].split()
+        )
         yield "baseline", listed.partition("score ")[2].partition(", ")[2]
     (row,) = (row for row in visitor.get("/runs").text.split("<tr") if run_id in row)
     yield (

@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING
 import click
 
 from evalwright import __version__
-from evalwright.cli.output import in_words, prepare_streams, say, without_secrets
+from evalwright.cli.output import (
+    Streams,
+    in_words,
+    prepare_streams,
+    print_exit,
+    say,
+    without_secrets,
+)
 from evalwright.contracts.errors import EvalwrightError, InvalidDocument
+from evalwright.reports.formats.console import encoded
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -48,6 +56,15 @@ MOST_PROBLEMS = 50
 COULD_NOT = 3  # evaluate
 
 
+class HelpContext(click.Context):
+    """The context of a command, whose help is in characters that the terminal knows."""
+
+    def get_help(self) -> str:
+        """The help; click itself would write UTF-8 to a terminal that asks for ASCII."""
+        encoding = Streams.out.encoding
+        return encoded(super().get_help(), encoding).decode(encoding)
+
+
 class Commands(click.Group):
     """Commands by name; `--help` lists them without loading any."""
 
@@ -60,6 +77,8 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = import_module(f"evalwright.cli.{cmd_name}").command
+        for each in (command, *getattr(command, "commands", {}).values()):
+            each.context_class = HelpContext
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
@@ -111,33 +130,38 @@ def app() -> None:
 def run_app(program: str = "evalwright") -> int:
     """Run a command and turn whatever comes of it into an exit code."""
     prepare_streams()
-    code: object = 0
     try:
         command = app if program == "evalwright" else program_command(program)
         with command.make_context(program, sys.argv[1:]) as context:
             code = command.invoke(context)
+        return code if isinstance(code, int) else 0  # it has said what it means
     except click.exceptions.Exit as request:  # --help and the like
-        code = request.exit_code
+        return request.exit_code
     except click.ClickException as error:
-        error.show()
-        code = error.exit_code
+        if isinstance(error, click.UsageError) and error.message and error.ctx is not None:
+            path = error.ctx.command_path
+            say(f"{error.ctx.get_usage()}\nTry '{path} -h' for help.\n")
+            say(f"Error: {error.format_message()}")
+        else:
+            error.show()
+        failed = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         complain("interrupted", program)
-        code = 130
+        failed = 130
     except EvalwrightError as error:
         words = "\n".join([_message(error), *getattr(error, "__notes__", ())])
         # What an agent, a provider or a file said may hold anything; bad usage is the user's own.
         is_quoted = error.exit_code == COULD_NOT or isinstance(error, InvalidDocument)
         complain(without_secrets(words) if is_quoted else words, program)
-        code = error.exit_code
+        failed = error.exit_code
     except BaseException as error:  # noqa: BLE001 - a crash must not leave with 1: "evaluated"
         import traceback
 
         whose = ", or ".join(["this is a bug in Evalwright", *getattr(error, "__notes__", ())])
         say(without_secrets(traceback.format_exc().rstrip()))
         complain(f"{whose}; what was recorded is kept", program)
-        code = 3
-    return code if isinstance(code, int) else 0
+        failed = 3
+    return print_exit(failed, aside=True)
 
 
 def program_command(program: str) -> click.Command:

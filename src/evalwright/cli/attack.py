@@ -14,7 +14,7 @@ from evalwright.attacks.derive import derive
 from evalwright.attacks.derived import is_derived
 from evalwright.attacks.faults import FAULTS, derive_faults, has_derived_faults
 from evalwright.attacks.strategies import STRATEGIES
-from evalwright.cli.output import check_place, echo, say, write_file, write_stdout
+from evalwright.cli.output import check_place, echo, room, say, write_file, write_stdout
 from evalwright.contracts.coverage import NO_CLAIMS, Claims
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.short_names import suite_name
@@ -22,6 +22,7 @@ from evalwright.contracts.suite import Suite
 from evalwright.contracts.yaml_writer import to_yaml
 from evalwright.engine.suites.loader import read_subject
 from evalwright.engine.task_names import TaskNames
+from evalwright.reports.formats.console import definitions
 from evalwright.scoring.checks.base import CodeAsk
 from evalwright.scoring.checks.table import prepare_checks
 
@@ -83,9 +84,8 @@ def command(
     Run the result with `evalwright run`.
     """
     if listing:
-        width = max(map(len, STRATEGIES))
-        for name, strategy in STRATEGIES.items():
-            echo(f"{name:{width}}  {strategy.about}")
+        about = [(name, strategy.about) for name, strategy in STRATEGIES.items()]
+        echo("\n".join(definitions(about, room())), styled=True)
         return
     if suite is None:
         raise BadInput("name a suite, or --list the strategies; try `attack --help`")

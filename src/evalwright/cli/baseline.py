@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from evalwright.cli.output import echo, print_json, write_file
+from evalwright.cli.output import Streams, echo, print_json, write_file
 from evalwright.cli.parameters import db_option, json_option
 from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput
@@ -22,6 +22,7 @@ from evalwright.engine.baselines import (
     set_baseline,
 )
 from evalwright.engine.runs import LATEST, log_for, read_agent, result_of
+from evalwright.reports.formats.console import Style, columns, printable, wrapped
 from evalwright.store.location import existing_log, opened_log
 from evalwright.store.protocol import EventLog
 
@@ -141,9 +142,14 @@ def _show(log: EventLog, baselines: list[NamedBaseline], *, as_json: bool) -> No
             ]
         )
         return
-    for each, score, _, verdict, age in rows:
+    style = Style.of(Streams.out)
+    cells = [
+        (each.name, suite_name(each.suite_id), _agent(log, each), each.run_id) for each in baselines
+    ]
+    heads = columns(cells, "<~~<", style.width)
+    for (_, score, _, verdict, age), head in zip(rows, heads, strict=True):
         known = "" if score is None else f"score {score:.4g}, {verdict}, "
-        suite = suite_name(each.suite_id)
-        echo(f"{each.name}  {suite}  {_agent(log, each)}  {each.run_id}  {known}{age} old")
+        told = wrapped(f"{known}{age} old", style.width, "  ", "  ")
+        echo("\n".join([printable(head), *map(style.dim, told)]), styled=True)
     if not rows:
         echo("there is no baseline; name a run with `evalwright baseline set NAME`")

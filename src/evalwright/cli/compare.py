@@ -16,6 +16,7 @@ from evalwright.cli.output import (
     Streams,
     check_place,
     echo,
+    print_exit,
     reserve_stdout,
     say,
     stop_in_good_order,
@@ -31,6 +32,7 @@ from evalwright.cli.parameters import (
     wanted_forms,
 )
 from evalwright.contracts.errors import BadInput
+from evalwright.engine.runs import LATEST
 from evalwright.reports.formats.ci import append_step_summary, workflow_command
 from evalwright.reports.formats.console import Style
 from evalwright.reports.forms import STEP_SUMMARY, renderer
@@ -43,10 +45,11 @@ _PROGRESS_EVERY = 500
     epilog="""\b
 Examples:
   evalwright compare --baseline runs/main --new runs/branch --out report
-  evalwright compare run_01abc latest
+  evalwright compare main
+  evalwright compare 12 latest --fail-on signals
   evalwright compare old.jsonl new.jsonl --fail-on changes"""
 )
-@click.argument("sides", nargs=-1, metavar="[BASELINE NEW]")
+@click.argument("sides", nargs=-1, metavar="BASELINE [NEW]")
 @click.option("--baseline", metavar="DIR|FILE|RUN", help="What was good before.")
 @click.option("--new", metavar="DIR|FILE|RUN", help="What is compared with it.")
 @click.option(
@@ -91,7 +94,7 @@ def command(
     db: str | None,
     **asked: Any,
 ) -> int:
-    """Compare a new run with a baseline: what changed, why, and whether to ship.
+    """Compare a new run, by default the latest, with a baseline: what changed, and why.
 
     A side is a run directory (run.json and one response per case), a file or folder of traces
     (JSON lines, OTLP JSON, message logs; gzipped or not), a run in Evalwright's own log (an id,
@@ -151,20 +154,20 @@ def command(
             f"evalwright: --fail-on {fail_on}: nothing was expected; say with --cases what is, or "
             "ask for what can be told: --fail-on signals, changes, gate or none"
         )
-    if not as_json:
-        ends = {0: "may ship", 1: "may not ship"}
-        if fail_on != "any":
-            ends = {0: "the gate passed", 1: "the gate failed"}
-        told = f"exit {code}: {ends.get(code, 'cannot tell')}"
-        echo(Style.of(Streams.out).dim(told), styled=True)
-    return code
+    if as_json and not code:
+        return code
+    meanings = {0: "the gate passed", 1: "the gate failed"} if fail_on != "any" else {}
+    return print_exit(code, {3: "cannot tell", **meanings}.get(code, ""), aside=as_json)
 
 
 def _sides(given: Sequence[str], baseline: str | None, new: str | None) -> tuple[str, str]:
     if len(given) == 2 and baseline is None and new is None:
         return given[0], given[1]
-    if not given and baseline is not None and new is not None:
-        return baseline, new
+    named = [*given, *filter(None, (baseline, new))]
+    if len(named) == 2 and not given:
+        return named[0], named[1]
+    if len(named) == 1 and new is None:
+        return named[0], LATEST
     remedy = "evalwright compare BASELINE NEW, or --baseline BASELINE --new NEW"
     raise BadInput(f"a comparison has two sides; name each once: {remedy}")
 

@@ -9,7 +9,7 @@ import click
 
 from evalwright.cli import db_transfer
 from evalwright.cli.db_transfer import LongWork, many
-from evalwright.cli.output import echo, print_json, say
+from evalwright.cli.output import echo, print_exit, print_json, say
 from evalwright.cli.parameters import db_option, duration, json_option
 from evalwright.contracts.errors import BadInput, RunNotFound
 from evalwright.contracts.times import iso_time
@@ -153,7 +153,7 @@ def check(*, replay: bool, as_json: bool, db: str | None) -> int:
         say(f"{place}: {found_text}; restore a backup, or export what is sound")
     elif not as_json:
         echo(f"{place}: sound")
-    return 1 if problems else 0
+    return print_exit(1, "the log is damaged", aside=as_json) if problems else 0
 
 
 @command.command(epilog="Example: evalwright db backup evals-backup.db")

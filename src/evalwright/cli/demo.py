@@ -12,7 +12,7 @@ import msgspec
 
 from evalwright.agents.bundled import bundled
 from evalwright.cli.evaluation import RunRequest, evaluate
-from evalwright.cli.output import Emit, echo, write_stdout
+from evalwright.cli.output import Emit, echo, print_exit, write_stdout
 from evalwright.cli.parameters import db_option
 from evalwright.cli.results import Results
 from evalwright.contracts.run_plan import RunOptions
@@ -78,7 +78,7 @@ def command(*, db: str | None, local: bool) -> int:
         )
         if code == 0:
             echo(LOCAL.format(evalwright=_command_name(), db=_at(db)))
-        return code
+        return print_exit(code) if code else 0
     # The support desk comes last: the hints refer to the latest run.
     _, vulnerable = _under_attack("vulnerable", db)
     withstood, hardened = _under_attack("hardened", db)
@@ -88,7 +88,8 @@ def command(*, db: str | None, local: bool) -> int:
     for line in _table(vulnerable, hardened):
         echo(line)
     echo(NEXT.format(evalwright=_command_name(), db=_at(db)))
-    return code or withstood
+    failed = code or withstood
+    return print_exit(failed) if failed else 0
 
 
 def _under_attack(agent: str, db: str | None) -> tuple[int, EvalSummary]:

@@ -7,13 +7,13 @@ from itertools import product
 import click
 import msgspec
 
-from evalwright.cli.output import echo, say, write_stdout
+from evalwright.cli.output import echo, print_exit, room, say, write_stdout
 from evalwright.cli.parameters import db_option, json_option, secrets_option
 from evalwright.comparison.diff import EventDiff, RunDiff, diff_runs, without_run_scope
 from evalwright.engine.history import read_history
-from evalwright.engine.runs import find_group, find_runs, is_live, log_for
+from evalwright.engine.runs import LATEST, find_group, find_runs, is_live, log_for
 from evalwright.engine.task_names import MADE_ID, NO_NAMES, TaskNames
-from evalwright.reports.formats.console import one_line
+from evalwright.reports.formats.console import one_line, wrapped
 from evalwright.store.protocol import EventLog
 
 MOST_SHOWN = 40
@@ -28,9 +28,9 @@ class GroupDiff(msgspec.Struct, frozen=True, rename="camel"):
     unpaired: list[str]  # runs that have no counterpart, since one group has more
 
 
-@click.command(epilog="Example: evalwright diff run_01abc latest")
+@click.command(epilog="Example: evalwright diff baseline latest")
 @click.argument("a")
-@click.argument("b")
+@click.argument("b", default=LATEST)
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when the runs differ.")
 @secrets_option
 @json_option
@@ -38,7 +38,7 @@ class GroupDiff(msgspec.Struct, frozen=True, rename="camel"):
 def command(
     *, a: str, b: str, exit_code: bool, show_secrets: bool, as_json: bool, db: str | None
 ) -> int:
-    """Show where run B differs from run A, event by event.
+    """Show where run B, by default the latest, differs from run A, event by event.
 
     Identity, time and durations are left out, and events are aligned task by task. Groups of
     repeats are compared repeat by repeat, and one run with each repeat of a group.
@@ -68,7 +68,9 @@ def command(
         echo("\n".join(_lines(found, tasks)))
     else:
         echo("\n".join(_group_lines(found, tasks)))
-    return 1 if exit_code and any(each.event_diffs for each in repeats) else 0
+    if exit_code and any(each.event_diffs for each in repeats):
+        return print_exit(1, "the runs differ", aside=as_json)
+    return 0
 
 
 def _paired(a: Sequence[str], b: Sequence[str]) -> list[tuple[str, str]]:
@@ -117,11 +119,12 @@ def _task_of(difference: EventDiff) -> str:
 def _lines(found: RunDiff, names: TaskNames, most: int = MOST_SHOWN) -> list[str]:
     if not found.event_diffs:
         return [f"{found.a} and {found.b} did the same"]
-    lines = [f"a {found.a}", f"b {found.b}", ""]
-    lines += [
+    lines = [f"a {found.a}", f"b {found.b}"]
+    changed = [
         f"{name}: {one_line(change['a'])} → {one_line(change['b'])}"
         for name, change in found.state_diff.items()
     ]
+    lines += ["", *changed] if changed else []
     for difference in found.event_diffs[:most]:
         event, task_id = difference.a_event or difference.b_event or {}, _task_of(difference)
         task = f" [{one_line(names.name_of(task_id))}]" if task_id else ""
@@ -129,7 +132,7 @@ def _lines(found: RunDiff, names: TaskNames, most: int = MOST_SHOWN) -> list[str
         for sign, side in (("-", difference.a_event), ("+", difference.b_event)):
             if side is not None:
                 shown = without_run_scope(str(side.get("type")), side.get("payload"))
-                lines.append(f"  {sign} {one_line(shown)}")
+                lines += wrapped(f"  {sign} {one_line(shown)}", room(), hanging="    ")
     hidden = len(found.event_diffs) - most
     if hidden > 0:
         lines += ["", f"… and {hidden} more: use --json"]

@@ -13,7 +13,6 @@ import msgspec
 
 from evalwright.cli.output import (
     Streams,
-    echo,
     in_words,
     reserve_stdout,
     run_until_interrupted,
@@ -147,11 +146,7 @@ def start(given: dict[str, Any]) -> int:
             from evalwright.cli.several import evaluate_several
 
             code = evaluate_several(request, suites, agents, models)
-    if not results.quiet and not as_json:
-        told = "the gates passed" if options.fail_on else "may ship"
-        told = {0: told, 1: "may not ship"}.get(code, "could not be evaluated")
-        echo(Style.of(Streams.out).dim(f"exit {code}: {told}"), styled=True)
-    return code
+    return results.ended(code, "the gates passed" if options.fail_on and not code else "")
 
 
 def evaluate(request: RunRequest) -> int:

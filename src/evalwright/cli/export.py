@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from evalwright.cli.output import check_place, say, write_file
+from evalwright.cli.output import check_place, print_exit, say, write_file
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.suite import Suite
@@ -50,7 +50,7 @@ def command(*, suite: Path, out: Path, lossy: bool) -> int:
         count = f"{tasks} of {_count(subject.suite)}" if tasks else "it"
         say(f"{suite}: {count} would lose something; nothing is written")
         say("write it as far as it goes with --lossy")
-        return 1
+        return print_exit(1, "nothing was written", aside=True)
     if not portable.tasks:
         raise BadInput(f"{suite}: nothing of it can be said in an OpenWOP suite")
     write_file(out, [suite_file(portable, out.name)])

@@ -12,6 +12,7 @@ from evalwright.cli.output import (
     echo,
     in_words,
     print_json,
+    room,
     say,
     without_secrets,
     write_stdout,
@@ -21,6 +22,7 @@ from evalwright.cli.results import (
     Results,
     continued,
     failed_run,
+    or_latest,
     reported,
     write_forms,
 )
@@ -57,7 +59,7 @@ _WHOLE = 1_000_000  # characters of a payload
 
 
 def show_run(
-    run: str,
+    run: str | None,
     db: str | None,
     forms: dict[str, Path],
     *,
@@ -79,7 +81,7 @@ def show_run(
         show_secrets=show_secrets,
     )
     with results.places(), log_for(db, run) as log:
-        run_ids = find_runs(log, run)
+        run_ids = find_runs(log, or_latest(log, run))
         viewer = LogViewer(log, as_json=as_json, show_secrets=show_secrets)
         if with_events or task_id:
             for number, run_id in enumerate(run_ids, 1):
@@ -244,7 +246,8 @@ class LogViewer:
                 write_stdout(shown.to_json() + b"\n")
             else:
                 task = f" [{shown.task_id}]" if shown.task_id else ""
-                echo(f"{shown.sequence:>6}  {shown.type}{task}  {one_line(shown.body.decode())}")
+                line = f"{shown.sequence:>6}  {shown.type}{task}  {one_line(shown.body.decode())}"
+                echo("\n".join(wrapped(line, room(), hanging=" " * 8)), styled=True)
 
     def _task(self, history: History, task_id: str) -> None:
         """What a task is called and came to, its conversation, and what its checks say."""

@@ -16,13 +16,27 @@ from typing import Any, BinaryIO, TextIO, TypeVar
 from evalwright.contracts.documents import HANDED_OVER
 from evalwright.contracts.errors import BadInput, CannotEvaluate, Interrupted
 from evalwright.contracts.messages import Edge, Text, as_option, told
-from evalwright.reports.formats.console import draws, encoded, printable
+from evalwright.reports.formats.console import (
+    PLAIN_ERRORS,
+    Style,
+    draws,
+    encoded,
+    folded,
+    printable,
+)
 
 T = TypeVar("T")
 
 Emit = Callable[[bytes], None]
 
 STDOUT = Path("/dev/stdout")
+MEANINGS = {  # of exit codes, where a command does not say more
+    0: "may ship",
+    1: "may not ship",
+    2: "bad usage or input",
+    3: "could not be evaluated",
+    130: "interrupted",
+}
 _STOPS = (signal.SIGINT, signal.SIGTERM)
 _STDOUT_NAMES = frozenset({"-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
 READER_SECONDS = 1.0  # within which somebody must read a named pipe that is written to
@@ -82,10 +96,10 @@ def prepare_streams() -> None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
         stream = getattr(sys, name)
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors=PLAIN_ERRORS)
             with contextlib.suppress(OSError, ValueError):
                 place = io.BufferedWriter(_StreamPlace(stream.fileno()))
-                stream = io.TextIOWrapper(place, stream.encoding, "backslashreplace")
+                stream = io.TextIOWrapper(place, stream.encoding, PLAIN_ERRORS)
         setattr(Streams, name[3:], stream)
 
 
@@ -135,14 +149,28 @@ def in_words(text: object) -> str:
 
 def echo(text: str, *, styled: bool = False) -> None:
     """Print a result for people on stdout; only styled text may steer the terminal."""
+    if not styled:
+        text = _fitted(text, Streams.out)
     line = (text if styled else printable(text)) + "\n"
     _flush(sys.stdout, Streams.out)
     _write_result(Streams.out.buffer, encoded(line, Streams.out.encoding))
 
 
+def _fitted(text: str, stream: TextIO) -> str:
+    """A text in lines that fit a terminal; elsewhere, programs look for words in a line."""
+    return "\n".join(folded(text, Style.of(stream).width)) if stream.isatty() else text
+
+
+def room() -> int:
+    """The columns for a line of data: those of a terminal, elsewhere as many as it takes."""
+    return Style.of(Streams.out).width if Streams.out.isatty() else sys.maxsize
+
+
 def say(remark: Text, *, styled: bool = False) -> None:
     """Print a remark on stderr; if nobody can read it, nothing is lost."""
     text = in_words(remark)
+    if not styled:
+        text = _fitted(text, Streams.err)
     with contextlib.suppress(OSError):
         # A line of progress may stand there.
         end = "\x1b[K\n" if draws(Streams.err) else "\n"
@@ -151,6 +179,17 @@ def say(remark: Text, *, styled: bool = False) -> None:
             encoded(line, Streams.err.encoding or "utf-8").decode(Streams.err.encoding or "utf-8")
         )
         Streams.err.flush()
+
+
+def print_exit(code: int, meaning: str = "", *, aside: bool = False) -> int:
+    """Say on the last line with which code the command ends, and what that means; gives the code.
+
+    It is said on stderr where stdout is for something else, and for an error.
+    """
+    line = f"exit {code}: {meaning or MEANINGS[code]}"
+    stream = Streams.err if aside else Streams.out
+    (say if aside else echo)(Style.of(stream).dim(line), styled=True)
+    return code
 
 
 def print_json(value: Any) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from evalwright.cli.output import check_place, echo, in_words, write_file, write_stdout
+from evalwright.cli.output import check_place, echo, in_words, print_exit, write_file, write_stdout
 from evalwright.cli.parameters import db_option, json_option
 from evalwright.contracts.documents import parse_json, read_input
 from evalwright.contracts.errors import BadInput
@@ -92,7 +92,7 @@ def verify(
         _print_json(_as_document(verification))
     else:
         echo(_as_text(verification))
-    return 0 if passes else 1
+    return 0 if passes else print_exit(1, "not verified", aside=as_json)
 
 
 @command.command(

@@ -27,7 +27,7 @@ from evalwright.cli.parameters import (
     tags_option,
     wanted_forms,
 )
-from evalwright.cli.results import Results, continued, say_next, write_results
+from evalwright.cli.results import Results, continued, or_latest, say_next, write_results
 from evalwright.contracts.documents import without_collecting
 from evalwright.contracts.messages import Text
 from evalwright.contracts.run_plan import RunOptions
@@ -109,7 +109,7 @@ def scoring_request(suite: Path | None, given: dict[str, Any]) -> RunRequest:
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("run")
+@click.argument("run", required=False)
 @click.option(
     "--suite",
     type=click.Path(path_type=Path),
@@ -122,12 +122,12 @@ def scoring_request(suite: Path | None, given: dict[str, Any]) -> RunRequest:
 )
 def command(
     *,
-    run: str,
+    run: str | None,
     suite: Path | None,
     allow_partial: bool,
     **given: Any,
 ) -> int:
-    """Score the recorded answers of RUN again, and print the scorecard.
+    """Score the recorded answers of RUN, by default the latest, again; print the scorecard.
 
     No agent is invoked. The result is a new run, which names RUN as its source. Judges are asked
     only what they have not said already of the same answer.
@@ -138,14 +138,15 @@ def command(
     with without_collecting(for_good=True):
         subject = read_subject(suite, None) if suite else None
     with request.results.places(), log_for(request.db, run) as log:
+        named = or_latest(log, run)
         with without_collecting(for_good=True):
-            planned = plan_rescore(
-                log, continued(log, find_run(log, run)), subject, str(suite or run), request.options
-            )
+            run_id = continued(log, find_run(log, named))
+            planned = plan_rescore(log, run_id, subject, str(suite or named), request.options)
         planned = held_to_whole(planned, "answer in the run", allow_partial=allow_partial)
         for notice in () if request.results.quiet else _notices(planned, subject):
             say(notice)
-        return run_rescore(request, log, planned)
+        code = run_rescore(request, log, planned)
+    return request.results.ended(code)
 
 
 def _notices(planned: Rescore, subject: SuiteSubject | None) -> list[Text]:

@@ -15,13 +15,14 @@ from evalwright.cli.output import (
     echo,
     folder_for_results,
     make_folder,
+    print_exit,
     say,
     without_secrets,
     write_file,
 )
 from evalwright.contracts.errors import BadInput, RunFailed
 from evalwright.contracts.summary import to_json
-from evalwright.engine.runs import last_continuation
+from evalwright.engine.runs import LATEST, find_run, last_continuation
 from evalwright.engine.session import reasons_against
 from evalwright.engine.verdict import Outcome
 from evalwright.reports.formats.ci import (
@@ -80,6 +81,11 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
         with nullcontext() if self.out is None else folder_for_results(self.out):
             self.check_places()
             yield
+
+    def ended(self, code: int, meaning: str = "") -> int:
+        """Say with which exit code the command ends, where anything is to be said."""
+        is_told = not self.quiet and (code != 0 or not self.as_json)
+        return print_exit(code, meaning, aside=self.as_json) if is_told else code
 
 
 def write_results(results: Results, log: EventLog, outcomes: Sequence[Outcome]) -> int:
@@ -232,6 +238,13 @@ def continued(log: EventLog, run_id: str) -> str:
     if last != run_id:
         say(f"run {run_id} failed and was continued by {last}, shown here")
     return last
+
+
+def or_latest(log: EventLog, run: str | None) -> str:
+    """The run that a user named; without a name the latest, and which that is."""
+    if run is None:
+        say(f"run {log.facts(find_run(log, LATEST)).number}, the latest")
+    return run or LATEST
 
 
 def event_lines(log: EventLog, run_id: str) -> Iterator[bytes]:

@@ -63,7 +63,11 @@ def _cost(line: RunLine) -> str:
 
 def _slowest(line: RunLine) -> str:
     spans = [each.p95_ms for each in line.found if each.p95_ms is not None]
-    return span(max(spans)) if spans else ""
+    return span(max(spans)) if spans and not line.style.is_narrow else ""
+
+
+def _started(line: RunLine) -> str:
+    return line.row.started_at[: 10 if line.style.is_narrow else 16].replace("T", " ")
 
 
 def _branch(line: RunLine) -> str:
@@ -88,7 +92,7 @@ COLUMNS: tuple[tuple[str, str, Callable[[RunLine], str]], ...] = (
     ("BASELINE", ">", lambda line: line.change),
     ("COST", ">", _cost),
     ("P95", ">", _slowest),
-    ("STARTED", "<", lambda line: line.row.started_at[:16].replace("T", " ")),
+    ("STARTED", "<", _started),
     ("BRANCH", "~", _branch),
 )
 

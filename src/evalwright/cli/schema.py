@@ -3,8 +3,9 @@
 import click
 import msgspec
 
-from evalwright.cli.output import echo, write_stdout
+from evalwright.cli.output import echo, room, write_stdout
 from evalwright.contracts.schema import published_schemas
+from evalwright.reports.formats.console import definitions
 
 
 @click.command(epilog="Example: evalwright schema suite > suite.schema.json")
@@ -17,8 +18,8 @@ def command(*, name: str | None) -> None:
     """
     known = published_schemas()
     if name is None:
-        for each, title in known.items():
-            echo(f"{each:18} {title}")
+        lines = definitions(known.items(), room())
+        echo("\n".join(lines), styled=True)
         return
     from evalwright.contracts.schema import EARLIER_NAMES, load_schema
 

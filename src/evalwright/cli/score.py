@@ -14,7 +14,7 @@ from evalwright.cli.rescore import (
     scoring_options,
     scoring_request,
 )
-from evalwright.cli.tasks import told_faults
+from evalwright.cli.tasks import UNREAD, told_faults
 from evalwright.comparison.recordings import Recordings
 from evalwright.engine.recorded_traces import RECORDED_AGENT, ScoreRequest, plan_score
 from evalwright.store.location import open_existing_log, opened_log
@@ -99,4 +99,5 @@ def command(
             say(without_secrets(in_words(notice)))
         with opened_log(request.db) as log:
             code = run_rescore(request, log, planned)
-    return max(code, told_faults(recordings))
+    code, unread = max(code, told_faults(recordings)), UNREAD if recordings.faults else ""
+    return request.results.ended(code, unread)

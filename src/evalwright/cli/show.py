@@ -27,7 +27,7 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("run")
+@click.argument("run", required=False)
 @click.option("--events", "with_events", is_flag=True, help="Show the event log.")
 @click.option("--task", "task_id", help="Show one task as a conversation, with its checks.")
 @click.option("--table", "with_table", is_flag=True, help="Show what did not pass as a table.")
@@ -37,12 +37,15 @@ Examples:
 @secrets_option
 @json_option
 @db_option
-def command(*, run: str, db: str | None, **given: Any) -> None:
-    """Show RUN (an id, the beginning of one, `latest`, or the id of a group of repeats).
+def command(*, run: str | None, db: str | None, **given: Any) -> None:
+    """Show RUN, by default the latest; of a group of repeats, all its runs.
+
+    A run is named by its number, its id or the beginning of one, `latest`, `baseline`, the name of
+    a baseline, or the folder that `run --out` wrote.
 
     With --json the summary alone is printed, with --events --json the log as JSON lines, with
     --tasks or --table a line of JSON for each of these tasks, with --by-tag --json an array with
-    each tag. --events shows those of one task with --task. Of a group, all its runs are shown.
+    each tag. --events shows those of one task with --task.
     """
     if given["with_table"] and (given["with_tasks"] or given["with_events"] or given["task_id"]):
         raise BadInput("--table shows what failed; give it without --tasks, --task and --events")
@@ -58,11 +61,11 @@ def command(*, run: str, db: str | None, **given: Any) -> None:
         if (address := postgres_address(db)) is not None:
             # Say that workers have the run, and what it waits for.
             from evalwright.engine.fleet.status import run_status
-            from evalwright.engine.runs import find_runs
+            from evalwright.engine.runs import LATEST, find_runs
             from evalwright.store.location import existing_log
 
             with existing_log(address) as log:
-                for run_id in find_runs(log, run):
+                for run_id in find_runs(log, run or LATEST):
                     if (found := run_status(address, log, run_id)) is not None:
                         error.add_note(found)
         raise

@@ -15,6 +15,7 @@ from evalwright.cli.output import (
     Streams,
     check_place,
     echo,
+    print_exit,
     reserve_stdout,
     say,
     stop_in_good_order,
@@ -23,7 +24,7 @@ from evalwright.cli.output import (
 from evalwright.cli.parameters import jobs_option, json_option, on_option
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.report import GRAVE, SEVERITIES
-from evalwright.reports.formats.console import columns, one_line
+from evalwright.reports.formats.console import Style, cut, one_line, width, wrapped
 from evalwright.trace.integrity import NOTHING
 
 if TYPE_CHECKING:
@@ -114,13 +115,12 @@ def command(
         else:
             for _ in lines:
                 pass
-            echo("\n".join(_told(lines.worst, lines.tally, traces)))
+            echo("\n".join(_told(lines.worst, lines.tally, traces)), styled=True)
     for note in lines.notes(is_compared=known is not None):
         say(note)
-    if missing:
-        return 2
-    if lines.tally.faults:
-        return 2
+    aside = as_json or out is not None
+    if missing or lines.tally.faults:
+        return print_exit(2, "not everything could be read", aside=aside)
     if fail_on in GRAVE:
         failing = sum(lines.tally.severities[each] for each in GRAVE[GRAVE.index(fail_on) :])
     else:
@@ -128,19 +128,21 @@ def command(
     if failing:
         count = "1 signal meets" if failing == 1 else f"{failing:,} signals meet"
         say(f"{traces}: {count} --fail-on {fail_on}")
-    return 1 if failing else 0
+        return print_exit(1, "the gate failed", aside=aside)
+    return 0
 
 
 def _told(worst: "list[FoundSignal]", tally: "ScanTally", traces: Path) -> Iterator[str]:
     """The worst signals as a table, and how many there are of each severity."""
-    if worst:
-        head = ("severity", "confidence", "signal", "where", "what")
-        yield from columns([head, *(_row(each, traces) for each in worst)], "<<<<<")
+    style = Style.of(Streams.out)
+    for each in worst:
+        yield from _lines(each, traces, style)
     total = tally.severities.total()
     if total > len(worst):
         yield f"… and {total - len(worst):,} more; --json lists all of them"
     if tally.faults:
-        yield f"not read: {one_line(tally.first_fault, 2 * _LONGEST)}"
+        fault = f"not read: {one_line(tally.first_fault, 2 * _LONGEST)}"
+        yield from wrapped(fault, style.width, hanging="  ")
     yield from [""] * bool(worst)
     counts = [
         f"{tally.severities[each]:,} {each}"
@@ -152,17 +154,25 @@ def _told(worst: "list[FoundSignal]", tally: "ScanTally", traces: Path) -> Itera
     of = f"{tally.with_signals:,} of " if total else ""
     traces_read = "1 trace" if read == 1 else f"{read:,} traces"
     unread = f"; {tally.faults:,} could not be read" if tally.faults else ""
-    yield f"{signals} in {of}{traces_read}{': ' if counts else ''}{', '.join(counts)}{unread}."
+    told = f"{signals} in {of}{traces_read}{': ' if counts else ''}{', '.join(counts)}{unread}."
+    yield from wrapped(told, style.width, hanging="  ")
 
 
-def _row(found: "FoundSignal", traces: Path) -> tuple[str, ...]:
+def _lines(found: "FoundSignal", traces: Path, style: Style) -> Iterator[str]:
+    """What was found, and below it of which kind it is, and where."""
     signal = found.signal
     events = [ref.index for ref in signal.evidence_refs if ref.index is not None]
     event = f", events[{events[-1]}]" if events else ""
     place = found.place.removeprefix(f"{traces}: ")
-    where = one_line(f"{place}: {found.trace_id}", _LONGEST)
-    told = one_line(signal.title, _LONGEST)
-    return signal.severity, signal.confidence, signal.kind, f"{where}{event}", told
+    kind = f"{signal.kind}, {signal.confidence} confidence"
+    paint = style.red if signal.severity in GRAVE else style.yellow
+    yield f"{paint(f'{signal.severity:<8}')}  {cut(signal.title, style.width - 10)}"
+    room = style.width - 12 - width(event)
+    where = f"{place}: {found.trace_id}"
+    told = [f"{kind}  {cut(where, room - width(kind))}{event}"]
+    if width(where) + width(kind) > room:  # each on a line
+        told = [kind, f"{cut(where, room)}{event}"]
+    yield from (style.dim(f"{'':10}{line}") for line in told)
 
 
 def _known_bar(given: str | None) -> str | None:

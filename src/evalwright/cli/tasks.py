@@ -8,6 +8,7 @@ import click
 
 from evalwright.cli.output import (
     check_place,
+    print_exit,
     say,
     stop_in_good_order,
     warn,
@@ -103,7 +104,10 @@ def command(
     say(f"{recordings.name}: {suite.made:,} task{'' if suite.made == 1 else 's'}{where}")
     for note in suite.notes():
         say(without_secrets(note))
-    return told_faults(recordings)
+    return told_faults(recordings) and print_exit(2, UNREAD, aside=True)
+
+
+UNREAD = "not everything could be read"
 
 
 def told_faults(recordings: "Recordings") -> int:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from evalwright.cli.output import echo, in_words, say, warn, without_secrets
+from evalwright.cli.output import echo, in_words, print_exit, say, warn, without_secrets
 from evalwright.contracts.documents import read_input
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.report import MACHINE_REPORT
@@ -47,7 +47,7 @@ def command(*, files: tuple[Path, ...]) -> int:
             for note in notes:
                 say(f"note: {path}: {note}")
             echo(f"{path}: valid {kind}")
-    return 2 if failures else 0
+    return print_exit(2, "not valid", aside=True) if failures else 0
 
 
 def _check(path: Path) -> tuple[str, list[Problem], list[str]]:

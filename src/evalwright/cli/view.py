@@ -12,12 +12,14 @@ from evalwright.cli.parameters import chosen_config, config_option, configured_d
 EXAMPLES = """\b
 Examples:
   evalwright view
+  evalwright view latest
   evalwright view --db evals.db --port 8800 --no-browser
 """
 ADDRESS = "127.0.0.1"  # nobody else can open it
 
 
 @click.command(epilog=EXAMPLES)
+@click.argument("run", required=False)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -28,8 +30,10 @@ ADDRESS = "127.0.0.1"  # nobody else can open it
 @click.option("--no-browser", is_flag=True, help="Only print the address.")
 @config_option
 @plain_db_option
-def command(*, port: int, no_browser: bool, config: Path | None, db: str | None) -> int:
-    """Open the log in the browser: runs, scorecards, traces, comparisons.
+def command(
+    *, run: str | None, port: int, no_browser: bool, config: Path | None, db: str | None
+) -> int:
+    """Open the log in the browser: runs, scorecards, traces, comparisons; or RUN.
 
     The address on stdout works once and only on this machine: the browser that opens it first is
     let in until the command ends, with Ctrl-C.
@@ -39,6 +43,7 @@ def command(*, port: int, no_browser: bool, config: Path | None, db: str | None)
     import webbrowser
     from contextlib import closing
 
+    from evalwright.engine.runs import find_runs, log_for
     from evalwright.host.host import Host
     from evalwright.host.http.server import create_server, open_socket, serve
     from evalwright.host.telemetry.logs import logging_to
@@ -49,8 +54,12 @@ def command(*, port: int, no_browser: bool, config: Path | None, db: str | None)
     settings = chosen_config(config)
     folder = FolderRuns(Path.cwd(), db, settings, config)
     db = configured_db(db, settings)
+    path = "/"
+    if run is not None:
+        with log_for(db, run) as log:
+            path = f"/runs/{find_runs(log, run)[-1]}"
     listener = open_socket(ADDRESS, port, "choose another with --port")
-    sign_in = LinkSignIn(listener.getsockname()[1], folder)
+    sign_in = LinkSignIn(listener.getsockname()[1], folder, path)
     quietly = logging_to(level=logging.WARNING)
     with quietly, opened_log(db, HOST_PATIENCE) as log, closing(folder):
 

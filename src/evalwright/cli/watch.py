@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from evalwright.cli.output import say
+from evalwright.cli.output import print_exit, say
 from evalwright.contracts.errors import BadInput
 
 POLL_SECONDS = 0.3
@@ -42,7 +42,7 @@ def run_again_on_change(
             changed = _wait_for_change(places, results, before)
             say(f"{changed} changed")
     except KeyboardInterrupt:
-        return code
+        return code and print_exit(code, aside=True)
 
 
 def _places(suites: Sequence[Path], agents: Sequence[str]) -> Iterator[Path]:

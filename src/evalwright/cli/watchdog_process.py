@@ -156,6 +156,7 @@ class Onlooker:
             f"the {what} ends here; with --isolate, "
             f"{'only the task fails' if held else 'an agent cannot do so'}\n"
             f"{advice}\n"
+            f"exit {'3: could not be evaluated' if is_late else '130: interrupted'}\n"
         )
         if os.isatty(2):
             text = f"\n\x1b[?25h{text}"

@@ -24,6 +24,7 @@ from evalwright.contracts.times import iso_time, microseconds
 from evalwright.engine.history import History, read_history
 from evalwright.engine.isolation import in_words
 from evalwright.engine.runs import (
+    LATEST,
     add_run,
     events_in,
     find_group,
@@ -307,6 +308,16 @@ def find_named(log: EventLog, name: str) -> str:
     if runs:
         several = ", ".join(f"{run_id} ({each.suite_id})" for run_id, each in runs.items())
         raise RunNotFound(f"{name!r} is the baseline of several suites or agents: {several}")
+    if name == "baseline":
+        newest = log.facts(find_run(log, LATEST))
+        of = (newest.suite or "").partition("@")[0], newest.agent
+        own = [each for each in known if (each.suite_id, each.agent_id) == of]
+        if own:
+            return max(own, key=lambda each: each.set_at).run_id
+        raise RunNotFound(
+            f"the suite and agent of the latest run, {suite_name(of[0])} and {newest.agent}, have "
+            "no baseline; set one with `evalwright baseline set main RUN`"
+        )
     names = sorted({each.name for each in known})
     near = get_close_matches(name, names, 1)
     meant = f"; did you mean the baseline {near[0]}?" if near else ""

@@ -97,9 +97,7 @@ class TestConsole:
             "good.md",
         ]
         assert "permission_denied: 403 Forbidden" in lines[1]
-        assert lines[-1].startswith(
-            "3 files · 1 passed · 1 failed · 1 could not be evaluated · average 70%"
-        )
+        assert "3 files · 1 passed · 1 failed · 1 could not be evaluated · average 70%" in lines
 
     def test_a_library_does_not_flood_the_terminal(self):
         results = [a_result(f"{number}.md", 5.0) for number in range(2000)]
@@ -112,8 +110,8 @@ class TestConsole:
             a_result("deep/" * 40 + "x.md", 5.0),
             an_error("lost.md", message="long " * 90),
         ]
-        lines = render_console(results, a_context(), self.plain, width=80).splitlines()
-        assert max(map(len, lines[:-1])) <= 80
+        lines = render_console(results, a_context(), self.plain).splitlines()
+        assert max(map(len, lines)) <= 80
         assert "/x.md" in lines[2]
 
     def test_what_a_file_says_cannot_steer_the_terminal(self):
@@ -132,7 +130,7 @@ class TestConsole:
     def test_a_regression_is_told(self):
         change = compare_results([a_result(score=9.0, tier=0)], [a_result(score=8.0, tier=0)])
         text = render_console([a_result(score=8.0, tier=0)], a_context(change=change), self.plain)
-        assert "\N{MINUS SIGN}10  ▼ worse" in text
+        assert "\N{MINUS SIGN}10  ■ worse" in text
         assert "since the baseline: 1 worse" in text
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from evalwright.cli.output import Emit, Streams, echo, is_stdout, say, write_file
+from evalwright.cli.output import Emit, Streams, echo, is_stdout, print_exit, say, write_file
 from evalwright.cli.parameters import chosen_config
 from evalwright.cli.prompts import EvaluationRequest
 from evalwright.contracts.documents import read_input
@@ -99,17 +99,28 @@ def evaluate(request: EvaluationRequest, emit: Emit) -> int:
         finish()
     if unfinished is not None:
         raise unfinished
+    code, meaning = _exit_of(request, results, change)
+    if code and not request.quiet:
+        print_exit(code, meaning, aside=request.prints_result)
+    return code
+
+
+def _exit_of(
+    request: EvaluationRequest, results: Sequence[PromptResult], change: "Change | None"
+) -> tuple[int, str]:
+    """The exit code, and what it means."""
     if any(result.execution.status == "error" for result in results):
-        return 3
+        return 3, ""
     if request.fail_on == "regression":
         assert change is not None
         if not change.compared:
             raise BadInput("--baseline: it has no result for any of these files and models")
-        return 1 if change.regressed else 0
+        return int(change.regressed), "worse than the baseline"
     if request.fail_on == "below":
         counted = [result for result in results if not is_skipped(result)]
-        return 0 if counted and all(result.passed for result in counted) else 1
-    return 0
+        passed = counted and all(result.passed for result in counted)
+        return 0 if passed else 1, "below the threshold"
+    return 0, ""
 
 
 def _push(
@@ -258,13 +269,10 @@ def _write(
     if request.quiet:
         return
     if not request.prints_result:
-        from shutil import get_terminal_size
-
         from evalwright.reports.formats.console import Style
         from evalwright.reports.prompts import render_console
 
-        width = get_terminal_size((100, 24)).columns
-        echo(render_console(results, context, Style.of(Streams.out), width=width), styled=True)
+        echo(render_console(results, context, Style.of(Streams.out)), styled=True)
         for path, _ in request.outputs:
             say(f"written: {path}")
         if context.change is not None and context.change.regressed:

@@ -122,12 +122,12 @@ class LinkSignIn:
 
     is_local = True
 
-    def __init__(self, port: int, folder: FolderRuns | None = None) -> None:
+    def __init__(self, port: int, folder: FolderRuns | None = None, path: str = "/") -> None:
         self.folder = folder
         self._names = (f"127.0.0.1:{port}", f"localhost:{port}")
         self._session = WebSession(new_id(), OWNER)
         self._token: str | None = new_id()
-        self.link = f"http://{self._names[0]}/?{TOKEN}={self._token}"
+        self.link = f"http://{self._names[0]}{path}?{TOKEN}={self._token}"
 
     def check_address(self, request: Request) -> None:
         """Refuse a name that somebody else has made to lead here."""
@@ -154,7 +154,7 @@ class LinkSignIn:
             )
             return _no_entry(403, message)
         self._token = None
-        response = see("/")
+        response = see(own_address(call.request.scope["raw_path"].decode("ascii", "replace")))
         set_cookie(response, call.request, self._session.id, 30 * 86_400)
         return response
 

@@ -8,7 +8,7 @@ from evalwright.contracts.amounts import percent, share_interval
 from evalwright.contracts.report import Summary
 from evalwright.reports.comparison.folder import WrittenReport
 from evalwright.reports.comparison.overview import OverviewRow
-from evalwright.reports.formats.console import Style, columns, cut, printable, wrapped
+from evalwright.reports.formats.console import Style, columns, cut, printable, width, wrapped
 from evalwright.reports.formats.figures import change_scale, with_minus
 from evalwright.reports.formats.words import in_words
 from evalwright.scoring.statistics import wilson
@@ -62,7 +62,11 @@ def _sides(summary: Summary, style: Style) -> list[str]:
     if found.difference:
         scale = change_scale(found.difference, found.confidence_interval)
         rows[1][3] = f"{scale['words']}, {scale['interval']}"
-    return [f"  {line}" for line in columns(rows, "<>><", style.width - 2)]
+    lines = [f"  {line}" for line in columns(rows, "<>><", style.width - 2)]
+    if width(lines[1]) > style.width:
+        change, rows[1][3] = rows[1][3], ""
+        lines = [*(f"  {line}" for line in columns(rows, "<>><")), f"            {change}"]
+    return lines
 
 
 def _tasks(rows: list[OverviewRow], style: Style) -> Iterator[str]:

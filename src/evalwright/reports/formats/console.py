@@ -3,17 +3,20 @@
 The shapes are those of the pages. Colour repeats them, and is on where a terminal wants it.
 """
 
+import codecs
 import os
 import re
 import shutil
 import unicodedata
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple, TextIO, TypeAlias
 
 import msgspec
 
 from evalwright.contracts.jsonvalue import NotJson, stringify
 
+PLAIN_ERRORS = "evalwright-plain"  # how a stream deals with what it cannot say
 SHORT = 160
 WIDTH = 80  # columns, of what is no terminal
 _WIDTHS = 60, 120  # that lines have on narrow and wide terminals
@@ -21,6 +24,7 @@ _LEAST = 8  # columns of a text that is cut
 _PARTS = " ▏▎▍▌▋▊▉█"  # of a column, in eighths
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _WORDS = re.compile(r"\s*\S+")
+_PIECES = re.compile(r"(?:(?<=: )|^)evalwright [^;]*\S|\S*`[^`]+`\S*|\S+")  # of a message
 _CUT = re.compile(r"[!-~]{2}…|…")
 
 Shape: TypeAlias = Literal["passed", "failed", "error", "flaky", "running", "waiting", "ship"]
@@ -43,10 +47,16 @@ _TONES: dict[Shape, str] = {
     "waiting": "2",
 }
 # What a terminal has in their place that does not know them; most take as much room.
-_PLAIN = str.maketrans(
-    dict(zip("○■▲◆◐·−–—×█▉▊▋▌▍▎▏’‘“”⏎", "ox!~>.---x####====''\"\"/", strict=True))  # noqa: RUF001
-    | {"●": "ok", "→": "->", "…": "..."}
-)
+_PLAIN = {
+    **dict(zip("○■▲◆◐·−–—×█▉▊▋▌▍▎▏░’‘“”•⏎≈▼", "ox!~>.---x####====.''\"\"*/~v", strict=True)),  # noqa: RUF001
+    "●": "ok",
+    "→": "->",
+    "↓": "v",
+    "…": "...",
+    "±": "+-",
+    "✓": "o",
+    "✗": "x",
+}
 
 
 def printable(text: str) -> str:
@@ -62,12 +72,34 @@ def printable(text: str) -> str:
 
 
 def encoded(text: str, encoding: str) -> bytes:
-    """The text for a stream; one that knows no shapes gets plain ASCII in their place."""
+    """The text for a stream; where it knows a character not, there is plain ASCII in its place."""
     try:
         return text.encode(encoding)
     except UnicodeEncodeError:
-        cut = _CUT.sub("...", text)  # as wide as before
-        return cut.translate(_PLAIN).encode(encoding, "backslashreplace")
+        with suppress(UnicodeEncodeError):
+            "…".encode(encoding)
+            return text.encode(encoding, PLAIN_ERRORS)
+        return _CUT.sub("...", text).encode(encoding, PLAIN_ERRORS)  # as wide as before
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    """What stands for characters that a stream does not know, as wide as they are."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    unknown = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(char) or _likeness(char) for char in unknown), error.end
+
+
+def _likeness(char: str) -> str:
+    if unicodedata.category(char) == "Cs":  # a byte of a path that is no text
+        return char.encode("unicode_escape", "backslashreplace").decode("ascii")
+    parts = unicodedata.normalize("NFKD", char)
+    if parts[0].isascii() and all(map(unicodedata.combining, parts[1:])):
+        return parts[0]
+    return "?" * _width(char)
+
+
+codecs.register_error(PLAIN_ERRORS, _plain)
 
 
 def one_line(value: Any, limit: int | None = SHORT) -> str:
@@ -141,6 +173,34 @@ def wrapped(text: str, room: int, indent: str = "", hanging: str | None = None) 
     return lines
 
 
+def folded(text: str, room: int) -> list[str]:
+    """The lines of a message; what is copied stays whole: paths, addresses, commands."""
+    lines: list[str] = []
+    for paragraph in printable(text).splitlines() or [""]:
+        if width(paragraph) <= room:
+            lines.append(paragraph)
+            continue
+        line = indent = paragraph[: len(paragraph) - len(paragraph.lstrip())]
+        for piece in _PIECES.findall(paragraph):
+            if line.strip() and width(line) + 1 + width(piece) > room:
+                lines.append(line)
+                line = f"{indent}  "
+            line += f" {piece}" if line.strip() else piece
+        lines.append(line)
+    return lines
+
+
+def definitions(rows: Iterable[tuple[str, str]], room: int) -> list[str]:
+    """Names, each with what it means beside it."""
+    rows = list(rows)
+    indent = max((width(name) for name, _ in rows), default=0) + 2
+    return [
+        line
+        for name, text in rows
+        for line in wrapped(f"{name:<{indent}}{text}", room, hanging=" " * indent)
+    ]
+
+
 def columns(rows: Sequence[Sequence[str]], kinds: str, room: int = WIDTH) -> list[str]:
     """Rows of cells as lines with columns.
 
@@ -197,6 +257,11 @@ class Style(NamedTuple):
         least, most = _WIDTHS
         room = min(max(shutil.get_terminal_size((WIDTH, 24)).columns, least), most)
         return cls(colour=not os.environ.get("NO_COLOR") and draws(stream), width=room)
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether lines have less room than usual, so that some columns are left out."""
+        return self.width < WIDTH
 
     def shape(self, shape: Shape, times: int = 1) -> str:
         """A shape, several times."""

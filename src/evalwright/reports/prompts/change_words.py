@@ -8,8 +8,8 @@ from evalwright.reports.formats.markdown import inline, table
 
 _MINUS = "\N{MINUS SIGN}"
 _SIGNS = {
-    "worse": "▼",
-    "better": "▲",
+    "worse": "■",
+    "better": "○",
     "within noise": "≈",
     "noise unknown": "?",
     "same": "=",

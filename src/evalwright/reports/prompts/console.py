@@ -6,22 +6,28 @@ from evalwright.contracts.amounts import dollars
 from evalwright.contracts.prompt_result import FindingSeverity, PromptResult
 from evalwright.prompts.results import percent
 from evalwright.prompts.sources import passed_over_in_words
-from evalwright.reports.formats.console import Style, one_line
+from evalwright.reports.formats.console import (
+    SHAPES,
+    Style,
+    cut,
+    drawn_bar,
+    one_line,
+    width,
+    wrapped,
+)
 from evalwright.reports.prompts.context import ReportContext
 from evalwright.reports.prompts.groups import FileRuns, FileStatus, Overview, count_findings
 from evalwright.signals.masking import mask_text
 
-WIDTH = 100
-_NARROWEST = 40
 _MOST_GROUPS = 20
 _MOST_FINDINGS = 3
 _MOST_CHANGES = 10
 _BAR = 20
 _SIGNS: dict[FileStatus, str] = {
-    "passed": "✓",
-    "skipped": "-",
-    "failed": "✗",
-    "error": "!",
+    "passed": SHAPES["passed"],
+    "skipped": SHAPES["waiting"],
+    "failed": SHAPES["failed"],
+    "error": SHAPES["error"],
 }
 _ORDER: tuple[FindingSeverity, ...] = ("error", "warning", "info")
 
@@ -30,28 +36,26 @@ def render_console(
     results: Sequence[PromptResult],
     context: ReportContext,
     style: Style,
-    *,
-    width: int = WIDTH,
 ) -> str:
     """The worst files with what to do about them; a single file with all that is known of it."""
     overview = Overview(results)
-    page = _Page(overview, style, max(width, _NARROWEST))
+    page = _Page(overview, style)
     lines = list(page.groups())
     if context.change is not None:
         lines += ["", *page.changes(context)]
     if context.passed_over:
-        words = one_line(passed_over_in_words(context.passed_over), None)
-        lines += ["", style.dim(f"passed over: {words}")]
+        words = f"passed over: {passed_over_in_words(context.passed_over)}"
+        lines += ["", *map(style.dim, wrapped(words, style.width, hanging="  "))]
     return "\n".join([*lines, "", page.summary(context)])
 
 
 class _Page:
     """Lines of one width."""
 
-    def __init__(self, overview: Overview, style: Style, width: int) -> None:
+    def __init__(self, overview: Overview, style: Style) -> None:
         self._overview = overview
         self._style = style
-        self._width = width
+        self._width = style.width
         self._alone = len(overview.files) == 1
 
     def groups(self) -> Iterator[str]:
@@ -60,21 +64,20 @@ class _Page:
         for group in ranked[:most]:
             yield self._headline(group)
             for record in group.errors:
-                yield self._line(f"{record.execution.error_code}: {record.execution.error}", 4)
+                yield from self._lines(f"{record.execution.error_code}: {record.execution.error}")
             for issue in dict.fromkeys(
                 each for record in group.records for each in record.issues or ()
             ):
                 if issue.startswith("test case "):
-                    yield self._line(issue, 4)
+                    yield from self._lines(issue)
             if self._alone:
                 for name, value in group.criteria.items():
-                    filled = round(_BAR * value / 100)
-                    bar = "█" * filled + self._style.dim("░" * (_BAR - filled))
+                    bar = drawn_bar(value / 100, _BAR)
                     paint = self._style.red if value < group.threshold else str
                     yield f"    {name:<14} {bar} {paint(f'{percent(value):>6}')}"
             if group.spread and group.spread.sd is not None:
                 parts = f"{group.spread.runs} runs, sd {group.spread.sd:.1f}"
-                yield self._line(f"{parts}, flip rate {group.spread.flip_rate:.2f}", 4)
+                yield from self._lines(f"{parts}, flip rate {group.spread.flip_rate:.2f}")
             if self._alone or group.status != "passed":
                 yield from self._findings(group)
         if len(ranked) > most:
@@ -108,15 +111,17 @@ class _Page:
         if not found:
             parts = group.recommendations[:most] if not self._alone else group.recommendations
         for each in parts:
-            yield self._line(each, 4)
+            yield from self._lines(each)
         if len(found) > most:
             left = count_findings(found[most:])
             yield self._style.dim(f"    … and {left} more findings")
 
-    def _line(self, text: str, indent: int) -> str:
-        room = self._width - indent
+    def _lines(self, text: str) -> list[str]:
+        """A text below a headline: whole of a single file, else its beginning."""
         line = one_line(mask_text(text, personal=False), None)
-        return " " * indent + (line if self._alone or len(line) <= room else line[: room - 1] + "…")
+        if not self._alone:
+            return [f"    {cut(line, self._width - 4)}"]
+        return wrapped(line, self._width, "    ", "      ")
 
     def changes(self, context: ReportContext) -> Iterator[str]:
         from evalwright.reports.prompts.change_words import (
@@ -132,9 +137,10 @@ class _Page:
             path = _shortened_path(one_line(each.path, None), max(self._width - len(said), 12))
             yield (self._style.red(said) if each.verdict == "worse" else said) + path
         for note in context.change.notes:
-            yield self._style.yellow(one_line(note, None))
+            yield from map(self._style.yellow, wrapped(note, self._width, hanging="  "))
         words = f"since the baseline: {change_in_words(context.change)}"
-        yield self._style.red(words) if context.change.regressed else words
+        paint = self._style.red if context.change.regressed else str
+        yield from map(paint, wrapped(words, self._width, hanging="  "))
 
     def summary(self, context: ReportContext) -> str:
         overview, style = self._overview, self._style
@@ -155,7 +161,13 @@ class _Page:
         parts.append(f"tier {context.tier.number} ({context.tier.name})")
         if overview.cost_usd is not None:
             parts.append(dollars(overview.cost_usd))
-        return " · ".join(parts)
+        lines = parts[:1]
+        for part in parts[1:]:
+            if width(lines[-1]) + 3 + width(part) > self._width:
+                lines.append(part)
+            else:
+                lines[-1] += f" · {part}"
+        return "\n".join(lines)
 
 
 def _shortened_path(path: str, room: int) -> str:

@@ -163,7 +163,11 @@ def render_bars(plan: Plan, summary: EvalSummary, style: Style) -> list[str]:
     for bar in bars_of(plan, tasks):
         names.add(bar.name)
         shape: Shape = "error" if bar.met is None else "passed" if bar.met else "failed"
-        drawn = "" if bar.share is None or bar.name == CHANGE else drawn_bar(bar.share)
+        drawn = (
+            ""
+            if bar.share is None or bar.name == CHANGE
+            else drawn_bar(bar.share, 6 if style.is_narrow else 12)
+        )
         interval = "" if bar.interval is None else amounts.share_interval(*bar.interval)
         shown.append([style.shape(shape), bar.name, bar.figure, drawn, bar.aim, interval])
     for name, figure in (

@@ -119,7 +119,7 @@ def _short_stories(stories: Sequence[TaskStory], style: Style) -> Iterator[str]:
         (
             style.shape("error" if story.error else "failed"),
             story.called.title or story.task.task_id,
-            printable(story.called.name) if story.called.subtitle else "",
+            printable(story.called.name) if story.called.subtitle and not style.is_narrow else "",
             "" if story.scored is None else f"{story.scored.score:.4g}",
         )
         for story in stories
@@ -229,8 +229,12 @@ def render_story(story: TaskStory, style: Style, *, with_trace: bool = False) ->
             "" if latency is None else f", {span(latency)}"
         )
     facts = f"{name}  {facts}" if story.called.subtitle else facts
-    title = cut(story.called.title or name, max(style.width - width(facts) - 6, 20))
-    lines = [f"  {mark} {style.bold(title)}  {style.dim(facts)}"]
+    room = style.width - width(facts) - 6
+    lines = [f"  {mark} {style.bold(cut(story.called.title or name, max(room, 20)))}"]
+    if room < 20:  # on a line of their own
+        lines.append(f"      {style.dim(facts)}")
+    else:
+        lines[0] += f"  {style.dim(facts)}"
 
     def add(label: str, said: str) -> None:
         lines.extend(wrapped(f"{label:<10}{said}", style.width, "      ", " " * 16))

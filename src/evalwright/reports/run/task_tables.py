@@ -93,8 +93,7 @@ def render_tasks(records: Sequence[TaskRecord], style: Style) -> str:
     rows = [
         (
             _shape(record, style),
-            record.called.title,
-            printable(record.called.name) if record.called.subtitle else "",
+            *_called(record, style),
             *_figures(record),
         )
         for record in ordered
@@ -126,6 +125,14 @@ def render_failed(records: Sequence[TaskRecord], style: Style) -> str:
     closing = found if failed else f"{len(records):,} of {len(records):,} passed"
     shown = [style.dim(f"  {head}"), *(f"  {line}" for line in lines)] if failed else []
     return "\n".join([*shown, f"{closing}. All: --tasks"])
+
+
+def _called(record: TaskRecord, style: Style) -> tuple[str, str]:
+    """The title and the name of a task; where there is little room, what it is found by."""
+    title, name = record.called.title, printable(record.called.name)
+    if not record.called.subtitle:
+        return title, ""
+    return (name, "") if style.is_narrow else (title, name)
 
 
 def _shape(record: TaskRecord, style: Style) -> str:

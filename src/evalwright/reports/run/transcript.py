@@ -18,8 +18,12 @@ def _lines(step: TalkStep, style: Style) -> Iterator[str]:
     if step.kind == "note":
         yield from ("", f"  {style.dim(cut(step.text, room - 2))}")
     elif step.kind in ("user", "agent"):
-        facts = f"  {style.dim(step.facts)}" if step.facts else ""
-        yield from ("", f"  {style.bold(cut(step.by, room - 4))}{facts}")
+        by, facts = cut(step.by, room - 4), cut(step.facts, room - 4)
+        is_beside = width(by) + width(facts) + 4 <= room
+        beside = f"  {style.dim(facts)}" if facts and is_beside else ""
+        yield from ("", f"  {style.bold(by)}{beside}")
+        if not is_beside:
+            yield f"{_INDENT}{style.dim(facts)}"
         yield from wrapped(step.text, room, _INDENT)
     else:
         yield _folded(step, style)
