@@ -310,7 +310,7 @@ def test_of_very_many_signals_the_worst_are_listed(evalwright: Evalwright) -> No
 def test_no_signals_and_what_was_not_read_are_told(evalwright: Evalwright) -> None:
     (evalwright.folder / "t.jsonl").write_bytes(a_line(1) + b"{\n")
     done = evalwright("signals", "--traces", "t.jsonl")
-    told, summary, last = done.out.splitlines()
+    told, *_, summary, last = done.out.splitlines()
     assert told.startswith("not read: t.jsonl: line 2")
     assert summary == "No signals in 1 trace; 1 could not be read."
     assert last == "exit 2: not everything could be read"

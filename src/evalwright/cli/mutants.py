@@ -8,6 +8,7 @@ import click
 from evalwright.cli.output import (
     Streams,
     echo,
+    print_exit,
     run_until_interrupted,
     say,
     stop_in_good_order,
@@ -39,7 +40,7 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("run")
+@click.argument("run", required=False)
 @click.option(
     "--kinds",
     metavar="KIND,…",
@@ -80,7 +81,7 @@ Examples:
 @db_option
 def command(
     *,
-    run: str,
+    run: str | None,
     kinds: tuple[str, ...],
     tasks: tuple[str, ...],
     seed: int,
@@ -96,7 +97,7 @@ def command(
     config: Path | None,
     db: str | None,
 ) -> int:
-    """Damage the answers of RUN on purpose, and show what its suite did not notice.
+    """Damage the answers of RUN, by default the latest, and show what its suite did not notice.
 
     The recorded answers of tasks that passed are damaged, one thing at a time, and scored again:
     another number, the opposite, half the answer, a call left out. Nothing is invoked, and nothing
@@ -105,6 +106,7 @@ def command(
     """
     import msgspec
 
+    from evalwright.cli.results import or_latest
     from evalwright.engine.mutants import MutantOptions, Mutants, MutationReport
     from evalwright.engine.runs import find_run, log_for
     from evalwright.engine.session import ModelPool
@@ -118,7 +120,7 @@ def command(
     with log_for(db, run) as log:
         chosen = [kind.strip() for each in kinds for kind in each.split(",")]
         options = MutantOptions(chosen, tasks, seed, most, with_judges=bool(judges))
-        mutants = Mutants(log, find_run(log, run), options)
+        mutants = Mutants(log, find_run(log, or_latest(log, run)), options)
     if OF_RUN in judges:
         panel_of_run = mutants.plan.panel
         if panel_of_run is None:
@@ -164,7 +166,9 @@ def command(
     if report.score is None:
         reasons = "; ".join(report.left_out) or "no task passed with an answer"
         raise CannotEvaluate(f"no answer of run {report.run_id} could be damaged: {reasons}")
-    return int(fail_under is not None and report.score < fail_under)
+    if fail_under is None or report.score >= fail_under:
+        return 0
+    return print_exit(1, "too little is noticed", aside=as_json)
 
 
 def _costs(questions: int, mutants: "Mutants") -> str:

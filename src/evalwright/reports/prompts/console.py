@@ -9,7 +9,6 @@ from evalwright.prompts.sources import passed_over_in_words
 from evalwright.reports.formats.console import (
     SHAPES,
     Style,
-    cut,
     drawn_bar,
     one_line,
     width,
@@ -119,9 +118,11 @@ class _Page:
     def _lines(self, text: str) -> list[str]:
         """A text below a headline: whole of a single file, else its beginning."""
         line = one_line(mask_text(text, personal=False), None)
-        if not self._alone:
-            return [f"    {cut(line, self._width - 4)}"]
-        return wrapped(line, self._width, "    ", "      ")
+        if self._alone:
+            return wrapped(line, self._width, "    ", "      ")
+        first, *more = wrapped(line[: self._width], self._width - 1, "    ")
+        is_whole = not more and len(line) <= self._width
+        return [first if is_whole else f"{first}…"]
 
     def changes(self, context: ReportContext) -> Iterator[str]:
         from evalwright.reports.prompts.change_words import (

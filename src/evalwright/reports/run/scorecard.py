@@ -31,7 +31,7 @@ from evalwright.reports.run.differences import last_frame, render_checks
 from evalwright.reports.run.judge_panel import render_panel, render_verdicts
 from evalwright.reports.run.junit import problem_of
 from evalwright.reports.run.several_runs import render_change, render_regression
-from evalwright.reports.run.stories import TaskStory
+from evalwright.reports.run.stories import TaskStory, called_cells
 from evalwright.scoring.pass_bars import pass_bars, results_of
 from evalwright.scoring.regression import compare_to_baseline
 from evalwright.scoring.rubric import agreement_of
@@ -118,8 +118,7 @@ def _short_stories(stories: Sequence[TaskStory], style: Style) -> Iterator[str]:
     rows = [
         (
             style.shape("error" if story.error else "failed"),
-            story.called.title or story.task.task_id,
-            printable(story.called.name) if story.called.subtitle and not style.is_narrow else "",
+            *called_cells(story.called, style),
             "" if story.scored is None else f"{story.scored.score:.4g}",
         )
         for story in stories

@@ -24,6 +24,7 @@ from evalwright.contracts.verdicts import UNTOLD, CheckResult
 from evalwright.engine.history import read_history
 from evalwright.engine.projection import project_tasks
 from evalwright.engine.task_names import TaskName, TaskNames
+from evalwright.reports.formats.console import Style, printable
 from evalwright.store.protocol import EventLog
 
 
@@ -144,3 +145,11 @@ STORY_TYPES = (
     Checked.TYPE,
     EvalScored.TYPE,
 )
+
+
+def called_cells(called: TaskName, style: Style) -> tuple[str, str]:
+    """The title and the name of a task; where there is little room, the name alone."""
+    name = printable(called.name)
+    if not called.subtitle:
+        return called.title or name, ""
+    return (name, "") if style.is_narrow else (called.title, name)

@@ -22,6 +22,7 @@ from evalwright.reports.formats.console import (
 from evalwright.reports.formats.csv import csv_document, csv_text
 from evalwright.reports.formats.markdown import inline, table
 from evalwright.reports.run.junit import FailedRun, Reported, ReportedSeveral
+from evalwright.reports.run.stories import called_cells
 from evalwright.reports.run.task_details import expected_of, status_of
 from evalwright.reports.run.task_records import CheckRecord, TaskRecord
 
@@ -93,7 +94,7 @@ def render_tasks(records: Sequence[TaskRecord], style: Style) -> str:
     rows = [
         (
             _shape(record, style),
-            *_called(record, style),
+            *called_cells(record.called, style),
             *_figures(record),
         )
         for record in ordered
@@ -125,14 +126,6 @@ def render_failed(records: Sequence[TaskRecord], style: Style) -> str:
     closing = found if failed else f"{len(records):,} of {len(records):,} passed"
     shown = [style.dim(f"  {head}"), *(f"  {line}" for line in lines)] if failed else []
     return "\n".join([*shown, f"{closing}. All: --tasks"])
-
-
-def _called(record: TaskRecord, style: Style) -> tuple[str, str]:
-    """The title and the name of a task; where there is little room, what it is found by."""
-    title, name = record.called.title, printable(record.called.name)
-    if not record.called.subtitle:
-        return title, ""
-    return (name, "") if style.is_narrow else (title, name)
 
 
 def _shape(record: TaskRecord, style: Style) -> str:
