@@ -55,8 +55,19 @@ NOT_BY_A_REQUEST = dict.fromkeys(
     "repeat": "hosts do not repeat",
     "allow_partial": "hosts run whole suites",
     "tags": "a request has them beside its configuration",
+    "title": "hosts know their callers, and no commits",
 }
-FIXED = {"modes", "tags", "model", "judges", "judge_samples", "baseline", "allow_partial", "repeat"}
+FIXED = {
+    "modes",
+    "tags",
+    "title",
+    "model",
+    "judges",
+    "judge_samples",
+    "baseline",
+    "allow_partial",
+    "repeat",
+}
 FIXED |= {"fail_on", "flaky_as", "record", "priority", "allow_mismatch", "agent_tools"}
 FIXED |= {"agent_usage", "seed"}
 

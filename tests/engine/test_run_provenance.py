@@ -1,6 +1,7 @@
 """Where a run was started is read from the variables of CI, or from the repository around it."""
 
 import subprocess
+import zlib
 from contextlib import closing
 from pathlib import Path
 
@@ -39,9 +40,15 @@ COMMIT = "4f2c1a90b7d3e8f1a2b3c4d5e6f708192a3b4c5d"
                 "CI_COMMIT_REF_NAME": "main",
                 "CI_COMMIT_SHA": COMMIT,
                 "CI_JOB_URL": "https://git.example/jobs/7",
+                "CI_COMMIT_TITLE": "Give it a refund tool",
             },
-            Provenance("main", COMMIT, "https://git.example/jobs/7"),
+            Provenance("main", COMMIT, "https://git.example/jobs/7", title="Give it a refund tool"),
             id="gitlab",
+        ),
+        pytest.param(
+            {"BUILDKITE": "true", "BUILDKITE_MESSAGE": "\nShorter greeting\n\nIt was long."},
+            Provenance(title="Shorter greeting"),
+            id="the first line of a message",
         ),
         pytest.param(
             {"JENKINS_URL": "x", "GIT_BRANCH": "origin/main", "BUILD_URL": "javascript:alert(1)"},
@@ -75,7 +82,7 @@ def test_elsewhere_it_is_what_the_repository_has_checked_out(repository, packed)
         git("pack-refs", "--all", at=repository)
     (repository / "evals").mkdir()
     commit = git("rev-parse", "HEAD", at=repository)
-    assert provenance({}, repository / "evals") == Provenance("main", commit)
+    assert provenance({}, repository / "evals") == Provenance("main", commit, title="Begin")
 
 
 def test_a_worktree_has_a_branch_of_its_own(repository):
@@ -86,7 +93,16 @@ def test_a_worktree_has_a_branch_of_its_own(repository):
 def test_a_commit_without_a_branch_is_told_alone(repository):
     commit = git("rev-parse", "HEAD", at=repository)
     git("checkout", "-q", "--detach", at=repository)
-    assert provenance({}, repository) == Provenance(commit=commit)
+    assert provenance({}, repository) == Provenance(commit=commit, title="Begin")
+
+
+@pytest.mark.parametrize("content", [b"", b"no zlib", zlib.compress(b"commit 3\0\n\n\xff\xfe")])
+def test_a_commit_that_cannot_be_read_has_no_title(repository, content):
+    commit = git("rev-parse", "HEAD", at=repository)
+    packed = repository / ".git" / "objects" / commit[:2] / commit[2:]
+    packed.chmod(0o600)
+    packed.write_bytes(content)
+    assert provenance({}, repository) == Provenance("main", commit)
 
 
 def test_outside_a_repository_nothing_is_known(tmp_path):
@@ -107,12 +123,14 @@ def test_a_run_of_the_command_line_records_where_it_was_started(tmp_path, monkey
         [ew.Task("one", input="Hi", checks=[ew.contains("Hi")])],
         lambda question: question,
         db=tmp_path / "runs.db",
+        title="Try it anew",
     )
     with closing(SqliteLog(tmp_path / "runs.db")) as log:
         started = log.edges(run.id)[0].decode(RunStarted)
         plan = read_history(log, run.id).plan
-    assert started.metadata == {"provenance": {"branch": "refund-tool-v2", "commit": COMMIT}}
-    assert plan.provenance == Provenance("refund-tool-v2", COMMIT), "a resumed run keeps it"
+    told = {"branch": "refund-tool-v2", "commit": COMMIT, "title": "Try it anew"}
+    assert started.metadata == {"provenance": told}
+    assert plan.provenance == Provenance(**told), "a resumed run keeps it"
 
 
 def test_what_is_no_provenance_in_a_log_is_passed_over():

@@ -85,6 +85,7 @@ class Options(TaskOptions, total=False):
     flaky_as: Literal["fail", "warn"]
     modes: Sequence[str]
     tags: Sequence[str]
+    title: str
     allow_mismatch: bool
     model: str
     agent_tools: ToolsClaim

@@ -173,6 +173,7 @@ Examples:
 @scoring_timeout_option
 @model_timeout_option
 @tags_option
+@click.option("--title", help="What is tried, for lists of runs.  [default: subject of the commit]")
 @click.option("--agent-id", help="The agent's id, if its reference does not give one.")
 @click.option("--model-class", help="The class of model behind the agent.")
 @click.option(

@@ -86,6 +86,7 @@ class RunOptions(RunSettings, frozen=True, kw_only=True):
 
     modes: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    title: str | None = None  # what is tried, for lists
     allow_mismatch: bool = False
     model: str | None = None  # of a manifest agent
     agent_tools: ToolsClaim | None = None  # claimed: it calls none, or only by `task`

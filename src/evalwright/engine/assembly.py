@@ -12,7 +12,7 @@ from evalwright.contracts.errors import BadInput
 from evalwright.contracts.messages import Text, phrase
 from evalwright.contracts.run_plan import RunOptions
 from evalwright.engine.plan import Plan, with_defaults, without_spare_judges
-from evalwright.engine.provenance import Provenance, provenance
+from evalwright.engine.provenance import MOST, Provenance, provenance
 from evalwright.engine.runs import log_for
 from evalwright.engine.session import Session, unheard
 from evalwright.engine.suites.loader import SuiteSubject
@@ -67,6 +67,8 @@ def planned(session: Session, subject: SuiteSubject, name: str, db: str | None) 
             functions=subject.functions,
         )
     found = provenance(os.environ, Path.cwd())
+    if title := session.options.title:
+        found = msgspec.structs.replace(found, title=title.strip().partition("\n")[0][:MOST])
     if found == Provenance():
         return plans
     return [msgspec.structs.replace(plan, provenance=found) for plan in plans]

@@ -56,6 +56,7 @@ OPTIONS: "tuple[tuple[str, str, dict[str, Any], str], ...]" = (
     ("allow-self-judge", "allow_self_judge", {"action": "store_true"}, "let a model judge itself"),
     ("mode", "modes", {"action": "append"}, "an eval mode"),
     ("tag", "tags", {"action": "append"}, "a tag for the runs"),
+    ("title", "title", {}, "what is tried, for lists of runs"),
     ("timeout", "task_timeout_s", {"type": _amount}, "seconds that one task may take"),
     ("model-timeout", "model_timeout_s", {"type": _amount}, "seconds for one request to a model"),
     ("scoring-timeout", "scoring_s", {"type": _amount}, "seconds for the checks of one answer"),

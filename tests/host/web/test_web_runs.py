@@ -257,7 +257,9 @@ def test_repeats_are_one_click_from_their_matrix(lasting: ServedHost):
 def test_a_run_says_on_which_branch_it_was_started(lasting: ServedHost):
     tenant = a_tenant(lasting)
     entries = entries_of({"a": Told("yes", ok())})
-    told = {"branch": "refund-tool-v2", "commit": "4f2c1a90b7d3e8f1", "by": "mara"}
+    told = {"branch": "refund-tool-v2", "commit": "4f2c1a90b7d3e8f1", "by": "mara"} | {
+        "title": "Give it a refund tool"
+    }
     started = msgspec.structs.replace(entries[0][1], metadata={"provenance": told})
     run = f"branched-{tenant.name}"
     write(tenant.log, run, [(None, started), *entries[1:]], 60)
@@ -265,7 +267,34 @@ def test_a_run_says_on_which_branch_it_was_started(lasting: ServedHost):
         text = tenant.visitor.get(address).text
         assert "refund-tool-v2" in text
         assert "4f2c1a9<" in text
+        assert ">Give it a refund tool</" in text
     assert "No run fits" in tenant.visitor.get("/runs?text=other-branch").text
+    found = tenant.visitor.get("/runs?text=give+it+a").text
+    assert re.search(r'Give it a refund tool</a> <span class="muted">\d+</span>', found)
+
+
+def test_chips_count_the_runs_of_the_other_filters(visitor: Visitor, newcomer: Caller):
+    for agent in (RIGHT, WRONG, RIGHT):
+        newcomer.evaluate(a_suite(1), agent_id=agent)
+    for query in ("", "?status=failed", "?since=1d&status=open"):
+        assert counted(visitor, query) == [3, 1, 0, 2, 0, 0]
+    assert counted(visitor, f"?agent={WRONG}&status=passed") == [1, 1, 0, 0, 0, 0]
+
+
+def counted(visitor: Visitor, query: str) -> list[int]:
+    """How many runs each chip says that it shows, in their order."""
+    chips = re.search(r'data-chips="result".*?</div>', visitor.get(f"/runs{query}").text)
+    assert chips
+    return [int(each) for each in re.findall(r'<span class="n">(\d+)</span>', chips[0])]
+
+
+def test_counts_of_many_runs_are_the_least(
+    visitor: Visitor, newcomer: Caller, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(runs_page, "MOST_COUNTED", 1)
+    for _ in range(2):
+        newcomer.evaluate(a_suite(1))
+    assert '<span class="n">1+</span>' in visitor.get("/runs").text
 
 
 def test_a_suite_says_what_fall_shows_and_how_often_people_agree(lasting: ServedHost):

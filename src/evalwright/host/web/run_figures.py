@@ -159,6 +159,14 @@ def change_in_words(change: int) -> str:
     return f"{sign}{abs(change):,} {'task' if abs(change) == 1 else 'tasks'}"
 
 
+def provenance_of(log: EventLog, run_id: str) -> Provenance:
+    """Where a run was started, by its first event."""
+    with suppress(RunNotFound, DamagedEventLog, msgspec.MsgspecError, StopIteration):
+        first = next(log.read(run_id, limit=1)).decode(RunStarted)
+        return recorded_provenance(first.metadata) or Provenance()
+    return Provenance()
+
+
 def baselines_of(log: EventLog) -> dict[tuple[str, str], str]:
     """The runs that were set as baselines, by suite and agent; `main` before others."""
     ordered = sorted(list_baselines(log), key=lambda each: each.name == "main")
@@ -190,10 +198,12 @@ def _read(log: EventLog, run: RunFacts) -> RunFigures | None:
         return None
     counts = before.decode(EvalCompleted) if before.type == EvalCompleted.TYPE else None
     told = reasons_held(log, run), let_through_by(log, run)
+    started = recorded_provenance(first.decode(RunStarted).metadata) or Provenance()
     if len(last.body) > LONG and counts is not None:
         cost = _COST.search(last.body[-TAIL:])
         cost_usd = float(cost[1]) if cost else None
-        return RunFigures(counts.task_count, counts.passed_count, cost_usd, *told)
+        known = counts.task_count, counts.passed_count, cost_usd
+        return RunFigures(*known, *told, provenance=started)
     found = recorded_summary(last, _Figures)
     latencies = sorted(each.latency_ms for each in found.tasks if each.latency_ms is not None)
     figures = RunFigures(
@@ -202,7 +212,7 @@ def _read(log: EventLog, run: RunFacts) -> RunFigures | None:
         found.total_cost_usd,
         *told,
         p95_ms=p95(latencies) if latencies else None,
-        provenance=recorded_provenance(first.decode(RunStarted).metadata) or Provenance(),
+        provenance=started,
         unsafe=sum(
             any(finding.severity in GRAVE for finding in each.safety_findings or ())
             for each in found.tasks

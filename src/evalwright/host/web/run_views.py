@@ -5,7 +5,6 @@ still there is asked each time. Of a run that goes on, the scores are read on fr
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -13,15 +12,15 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from evalwright.contracts.errors import DamagedEventLog, RunNotFound
-from evalwright.contracts.events import Event, RunStarted
+from evalwright.contracts.errors import DamagedEventLog
+from evalwright.contracts.events import Event
 from evalwright.contracts.suite import Task
-from evalwright.engine.provenance import recorded_provenance
 from evalwright.engine.runs import read_agent
 from evalwright.engine.task_names import TaskNames
 from evalwright.host.http.errors import ApiError
 from evalwright.host.runs.handle import RunHandle
 from evalwright.host.streams.cache import SharedCache
+from evalwright.host.web.run_figures import provenance_of
 from evalwright.reports.run.paired_runs import PairedRuns
 from evalwright.reports.run.task_list import (
     RunFrame,
@@ -231,11 +230,7 @@ def _read_setup(run: RunHandle, facts: RunFacts) -> RunSetup:
     if (agent := read_agent(run.log, run.run_id)) is not None:
         model = agent.model or agent.model_class or ""
         found = found._replace(model=f"{model} {agent.version or ''}".strip())
-    with suppress(RunNotFound, DamagedEventLog, msgspec.MsgspecError, StopIteration):
-        first = next(run.log.read(run.run_id, limit=1)).decode(RunStarted)
-        if (told := recorded_provenance(first.metadata)) is not None:
-            found = found._replace(commit=told.commit or "")
-    return found
+    return found._replace(commit=provenance_of(run.log, run.run_id).commit or "")
 
 
 def scored_at(log: EventLog, run_id: str, task_id: str) -> int | None:

@@ -20,7 +20,7 @@ from evalwright.host.web.page import (
     suite_address,
 )
 from evalwright.host.web.pages.review import KIND_WORDS, read_queue
-from evalwright.host.web.pages.runs import ScoreTrends, run_row
+from evalwright.host.web.pages.runs import ScoreTrends, run_row, run_title
 from evalwright.host.web.run_figures import baselines_of, spark, suite_id
 from evalwright.store.protocol import RunFacts, RunFilter
 
@@ -107,7 +107,8 @@ def _suite(row: dict[str, Any], run: RunFacts, trends: ScoreTrends) -> dict[str,
     tone = "pass" if row["kind"] == "pass" else "fail"
     return row | {
         "title": suite_name(row["suite"].partition("@")[0]),
-        "run_title": row["title"],
+        "run_title": run_title(run),
+        "called": row["title"] if row["is_titled"] else "",
         "beside": row["agent"],
         "address": suite_address(suite_id(run)),
         "word": {"Passed": "May ship", "Failed": "Do not ship"}.get(row["word"], row["word"]),
@@ -118,7 +119,9 @@ def _suite(row: dict[str, Any], run: RunFacts, trends: ScoreTrends) -> dict[str,
 def _attention(row: dict[str, Any]) -> Iterator[dict[str, str]]:
     """What is wrong with the latest run of a suite and an agent, and where one sees why."""
     name, here = row["title"], run_address(row["run_id"])
-    facts = [row["run_title"].lower(), row["agent"], row["branch"], row["who"]]
+    told = row["run_title"].lower()
+    facts = [f"{told}: {row['called']}" if row["called"] else told]
+    facts += [row["agent"], row["branch"], row["who"]]
     if row["rate"] and row["rate"]["bar"] is not None:
         facts.insert(0, f"{row['rate']['figure']}%, bar {amounts.percent(row['rate']['bar'])}")
     beside = " \N{MIDDLE DOT} ".join(filter(None, facts))

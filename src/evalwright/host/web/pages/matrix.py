@@ -19,7 +19,7 @@ from evalwright.host.web.page import (
     task_address,
 )
 from evalwright.host.web.pages.run_tasks import read_records
-from evalwright.host.web.pages.runs import run_row
+from evalwright.host.web.pages.runs import run_row, run_title
 from evalwright.host.web.recent_runs import refuse_slow
 from evalwright.host.web.run_views import RunView, views_of
 from evalwright.reports.run.run_matrix import (
@@ -149,7 +149,7 @@ def _column(call: PageCall, run: RunView) -> MatrixRun:
     return MatrixRun(
         run.frame,
         run.tasks,
-        row["title"],
+        run_title(run.facts),
         row["kind"],
         row["word"],
         run_address(row["run_id"]),

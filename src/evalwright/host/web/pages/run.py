@@ -38,7 +38,7 @@ from evalwright.host.web.pages.runs import (
     verdict_of,
 )
 from evalwright.host.web.progress import MOST_CELLS, MOST_CELLS_OF_MANY, RunProgress
-from evalwright.host.web.run_figures import RunFigures, baselines_of, suite_id
+from evalwright.host.web.run_figures import RunFigures, baselines_of, provenance_of, suite_id
 from evalwright.host.web.run_views import RunView, views_of
 from evalwright.reports.design.markup import as_markup
 from evalwright.reports.run.bars import RunBar, rate_bar, verdict_told
@@ -156,8 +156,9 @@ def _head(call: PageCall, *, waits: bool) -> dict[str, Any]:
     pair = {"baseline": baseline, "new": run_id} if baseline else {"new": run_id}
     facts = [("agent", figures.agent_of(call.log, run), "")]
     facts += [("", tag, "") for tag in run.tags]
-    if found is not None and (branch := found.provenance.branch):
-        facts.append(("branch", branch, (found.provenance.commit or "")[:7]))
+    started = found.provenance if found is not None else provenance_of(call.log, run_id)
+    if started.branch:
+        facts.append(("branch", started.branch, (started.commit or "")[:7]))
     if run.ended_us is not None:
         facts.append(("clock", amounts.span((run.ended_us - run.started_us) / 1000), ""))
     notes = []
@@ -172,6 +173,7 @@ def _head(call: PageCall, *, waits: bool) -> dict[str, Any]:
     return {
         "run_id": run_id,
         "name": f"Run {run.number}",
+        "called": started.title or "",
         "is_evaluation": is_evaluation,
         "is_over": status in ENDED,
         "suite_title": suite_name(suite),

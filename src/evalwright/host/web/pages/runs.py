@@ -1,8 +1,9 @@
 """The runs: a page of them with filters, which are all in the address."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 from urllib.parse import urlencode
 
 from starlette.responses import Response
@@ -11,7 +12,7 @@ from evalwright.contracts import amounts
 from evalwright.contracts.errors import RunNotFound
 from evalwright.contracts.events import RunStarted
 from evalwright.contracts.short_names import agent_id_of, suite_name
-from evalwright.engine.provenance import Provenance
+from evalwright.engine.runs import may_be_held
 from evalwright.host.web.filters import Filters
 from evalwright.host.web.page import (
     LIGHT,
@@ -27,6 +28,7 @@ from evalwright.host.web.run_figures import (
     RunFigures,
     baselines_of,
     change_in_words,
+    provenance_of,
     spark,
     suite_id,
     verdict_words,
@@ -38,6 +40,8 @@ SCANNED_AT_ONCE = 500
 MOST_SCANNED = 20_000  # runs, for a filter that no index helps
 TREND = 12  # runs in a sparkline
 MOST_SIDE_BY_SIDE = 8  # runs in a matrix
+MOST_COUNTED = 1000  # runs, the latest, by their status
+MOST_READ = 200  # runs whose gates are read at once to count them
 
 SPANS = {"1h": 3600, "1d": 86_400, "7d": 7 * 86_400, "30d": 30 * 86_400}
 SPAN_WORDS = {"1h": "last hour", "1d": "last day", "7d": "last 7 days", "30d": "last 30 days"}
@@ -91,6 +95,11 @@ class RunsAsked(Filters, frozen=True):
     def is_filtered(self) -> bool:
         return any(self.replace(before="").values().values())
 
+    @property
+    def earliest_us(self) -> float:
+        """When the first of the runs began."""
+        return (time.time() - SPANS[self.since]) * 1_000_000 if self.since else 0
+
     def as_filter(self) -> RunFilter:
         """What of it an index finds."""
         status = _LOG_STATUS.get(self.status) or (
@@ -115,8 +124,9 @@ class RunsAsked(Filters, frozen=True):
             return False
         if self.text and self.text != str(run.number):
             told = [run.run_id, suite, agent, call.host.figures.agent_of(call.log, run), *run.tags]
-            if (figures := call.host.figures.of(call.log, run)) is not None:
-                told.append(figures.provenance.branch or "")
+            figures = call.host.figures.of(call.log, run)
+            started = figures.provenance if figures else provenance_of(call.log, run.run_id)
+            told += [started.branch or "", started.title or ""]
             if self.text.lower() not in "\n".join(told).lower():
                 return False
         if self.status not in ("passed", "failed"):
@@ -137,23 +147,60 @@ async def show(call: PageCall) -> Response:
         return part(call, "runs_table.html", **(found or {}))
     if found and not found["groups"] and not asked.is_filtered and not asked.before:
         return page(call, "first_visit.html", title="Welcome", has_demo=call.host.settings.bundled)
+    counts = await call.in_reader(lambda: _counted(call, asked))
     return page(
         call,
         "runs.html",
         title="Runs",
-        chips=_chips(asked),
+        chips=_chips(asked, counts),
         saved=_saved(asked),
         **(found or {"asked": asked.values(), "groups": None, "verdict": None}),
     )
 
 
-def _chips(asked: RunsAsked) -> list[dict[str, Any]]:
+class RunCounts(NamedTuple):
+    """How many runs each chip shows, by its key."""
+
+    of: Counter[str]
+    is_least: bool  # older runs are not counted
+
+
+def _counted(call: PageCall, asked: RunsAsked) -> RunCounts | None:
+    """How many of the latest runs each chip shows; None while the gates of many are unknown."""
+    asked, figures = asked.replace(status="", before=""), call.host.figures
+    runs = call.log.find_runs(asked.as_filter(), MOST_COUNTED + 1)
+    counts, unknown = RunCounts(Counter(), len(runs) > MOST_COUNTED), MOST_READ
+    for run in runs[:MOST_COUNTED]:
+        if run.started_us < asked.earliest_us:
+            return counts._replace(is_least=False)
+        unknown -= may_be_held(run) and not figures.knows(run)
+        if unknown < 0:
+            return None
+        if asked.fits(call, run):
+            counts.of["all"] += 1
+            counts.of[_chip_of(call, run)] += 1
+    return counts
+
+
+def _chip_of(call: PageCall, run: RunFacts) -> str:
+    """The key of the chip that shows a run."""
+    if run.ended_us is None:
+        return "open"
+    if run.status != "completed":
+        return {"failed": "error"}.get(run.status, run.status)
+    if run.passed is None:
+        return "done"  # which has no chip
+    return "passed" if call.host.figures.has_passed(call.log, run) else "failed"
+
+
+def _chips(asked: RunsAsked, counts: RunCounts | None) -> list[dict[str, Any]]:
     chips = [("", "All", "")] + [(key, words, SHAPES[key]) for key, words in STATUS_WORDS.items()]
     return [
         {
             "key": key or "all",
             "words": words[0].upper() + words[1:],
-            "count": None,
+            "count": None if counts is None else counts.of[key or "all"],
+            "is_least": counts is not None and counts.is_least,
             "shape": shape,
             "icon": "",
             "address": asked.address(status=key, before=""),
@@ -287,7 +334,7 @@ def _verdict(groups: list[dict[str, Any]]) -> dict[str, str] | None:
 def _found(call: PageCall, asked: RunsAsked) -> tuple[list[RunFacts], str]:
     """The runs of a page, and where the next begins; a page may be short where few runs fit."""
     found, last = list[RunFacts](), ""
-    earliest = (time.time() - SPANS[asked.since]) * 1_000_000 if asked.since else 0
+    earliest = asked.earliest_us
     for runs in _scanned(call, asked):
         for run in runs:
             if run.started_us < earliest:
@@ -345,11 +392,12 @@ def run_row(
     figures = call.host.figures.of(call.log, run)
     kind, word = result_of(run, status, figures)
     named = baselines.get((suite_id(run), run.agent or ""))
-    from_where = figures.provenance if figures else Provenance()
+    started = figures.provenance if figures else provenance_of(call.log, run.run_id)
     return {
         "run_id": run.run_id,
         "number": run.number,
-        "title": run_title(run),
+        "title": started.title or run_title(run),
+        "is_titled": bool(started.title),
         "suite": run.suite or run.workflow,
         "agent": call.host.figures.agent_of(call.log, run),
         "group": run.repeats or "",
@@ -375,16 +423,16 @@ def run_row(
         else amounts.dollars(figures.cost_usd),
         "cost_usd": figures.cost_usd if figures else None,
         "p95": "" if not figures or figures.p95_ms is None else amounts.span(figures.p95_ms),
-        "branch": from_where.branch or "",
-        "commit": (from_where.commit or "")[:7],
+        "branch": started.branch or "",
+        "commit": (started.commit or "")[:7],
         "tags": run.tags,
-        "who": from_where.by or "",
+        "who": started.by or "",
         "started_us": run.started_us,
     }
 
 
 def run_title(run: RunFacts) -> str:
-    """What a run is called: by its number in the log."""
+    """What a run is called where there is no room for its title: by its number in the log."""
     return f"Run {run.number}"
 
 
