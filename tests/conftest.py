@@ -4,7 +4,8 @@ import itertools
 import os
 import secrets
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,19 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 OURS = ("EVALWRIGHT_", "XDG_", "NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS", "LINES")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep what pytest makes of the asserts of 580 modules, also where Python keeps no bytecode.
+
+    Else every worker would make it anew each time: 20 seconds of CPU.
+    """
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, False
+    try:
+        return (yield)
+    finally:
+        sys.dont_write_bytecode = before
 
 
 @pytest.fixture(scope="session")

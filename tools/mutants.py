@@ -430,16 +430,16 @@ def try_change(change: Change, known: TestMap, copy: Path) -> tuple[str, str]:
         return "no test", ""
     path = copy / change.file
     source = path.read_bytes()
-    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
-        compiled.unlink()
     chosen = WORK / f"{copy.name}.tests"
     for portion in portions(tests, known.costs):
         chosen.write_text("\n".join(portion))
         try:
+            forget_compiled(path)
             path.write_bytes(change.applied(source))
             session = run_tests(copy, ["-x", f"@{chosen}"], known.costs)
         finally:
             path.write_bytes(source)
+            forget_compiled(path)
         if session.failed:
             return "killed", session.failed[0]
         if session.code != 0:  # no test said that it failed: it hangs, or nothing could be loaded
@@ -449,6 +449,12 @@ def try_change(change: Change, known: TestMap, copy: Path) -> tuple[str, str]:
             return ("undecided" if again.code else became), ""
         tried += len(portion)
     return ("survived" if tried == len(tests) else "not tried by all"), ""
+
+
+def forget_compiled(path: Path) -> None:
+    """Remove the bytecode of a module, which is taken for that of any text of the same length."""
+    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+        compiled.unlink()
 
 
 def reasons() -> dict[str, str]:

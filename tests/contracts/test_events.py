@@ -203,20 +203,15 @@ def test_the_summary_has_no_text_but_ids_versions_and_kinds_of_findings():
 # Valid by the protocol.
 
 
-@pytest.mark.parametrize("kind", OF_THE_PROTOCOL)
-@given(data=st.data())
-def test_any_payload_that_our_types_admit_is_valid_by_the_protocol(kind, data):
-    written = as_document(data.draw(payloads(kind)))
-    assert [error.message for error in payload_validator(kind.TYPE).iter_errors(written)] == []
-
-
 @pytest.mark.parametrize("kind", PAYLOADS.values())
 @given(data=st.data())
-def test_a_payload_is_read_back_as_it_was_written(kind, data):
+def test_any_payload_is_read_back_as_it_was_written_and_valid_by_the_protocol(kind, data):
     payload = data.draw(payloads(kind))
-    event = an_event(payload)
+    event, written = an_event(payload), as_document(payload)
     assert event.type == kind.TYPE
-    assert as_document(event.decode(kind)) == event.payload() == as_document(payload)
+    assert as_document(event.decode(kind)) == event.payload() == written
+    if kind in OF_THE_PROTOCOL:
+        assert [error.message for error in payload_validator(kind.TYPE).iter_errors(written)] == []
 
 
 @pytest.mark.parametrize("kind", OF_THE_PROTOCOL)

@@ -132,14 +132,12 @@ def test_what_a_model_says_is_what_is_read(text: str) -> None:
     assert reply_of(message(text).body).text == text
 
 
-@given(json_values, requests())
-def test_any_json_is_a_reply_or_a_parse_error(value: Any, request: Request) -> None:
+@given(json_values, st.binary(), requests())
+def test_any_json_and_any_bytes_are_a_reply_or_a_parse_error(
+    value: Any, body: bytes, request: Request
+) -> None:
     for whole in (value, {"content": value}, {"content": [value], "usage": value}):
         assert_reply_or_parse_error(json.dumps(whole).encode(), request)
-
-
-@given(st.binary(), requests())
-def test_any_bytes_are_a_parse_error(body: bytes, request: Request) -> None:
     assert_reply_or_parse_error(body, request)
 
 

@@ -223,15 +223,13 @@ def test_what_a_model_says_is_what_is_read(text: str, asked: list[ToolUse]) -> N
     assert (reply.text, reply.tool_uses) == (text, tuple(asked))
 
 
-@given(json_values, requests())
-def test_any_json_is_a_reply_or_a_parse_error(value: Any, request: Request) -> None:
+@given(json_values, st.binary(), requests())
+def test_any_json_and_any_bytes_are_a_reply_or_a_parse_error(
+    value: Any, body: bytes, request: Request
+) -> None:
     wholes = [value, {"choices": [{"message": value}]}, {"choices": [value], "usage": value}]
     for whole in wholes:
         assert_reply_or_parse_error(json.dumps(whole).encode(), request)
-
-
-@given(st.binary(), requests())
-def test_any_bytes_are_a_parse_error(body: bytes, request: Request) -> None:
     assert_reply_or_parse_error(body, request)
 
 

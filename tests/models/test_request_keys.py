@@ -32,12 +32,9 @@ def test_the_text_is_canonical_json_for_every_request_in_turn(asked: list[Reques
     keys = RequestKeys("ollama:llama3.2:3b")
     for request in [*asked, *asked]:
         assert keys.text(request) == canonical(semantic_call("ollama:llama3.2:3b", request))
-
-
-@given(requests())
-def test_the_order_of_tools_does_not_change_the_key(request: Request) -> None:
-    turned = msgspec.structs.replace(request, tools=tuple(reversed(request.tools)))
-    assert key(turned) == key(request)
+    for request in asked:
+        turned = msgspec.structs.replace(request, tools=tuple(reversed(request.tools)))
+        assert key(turned) == key(request), "the order of tools does not matter"
 
 
 @pytest.mark.parametrize(

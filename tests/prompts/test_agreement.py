@@ -5,7 +5,6 @@ from statistics import fmean, stdev
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy import stats
 
 from evalwright.prompts.agreement import (
     RunSpread,
@@ -57,6 +56,8 @@ def test_a_score_at_the_threshold_passes():
 
 @given(several)
 def test_the_interval_is_students_within_the_bounds_of_a_percentage(scores):
+    from scipy import stats  # where it is needed: importing it takes a while
+
     assume(len(set(scores)) > 1)
     spread = run_spread(scores, 70)
     low, high = stats.t.interval(0.95, len(scores) - 1, loc=fmean(scores), scale=stats.sem(scores))
@@ -68,6 +69,8 @@ def test_the_interval_is_students_within_the_bounds_of_a_percentage(scores):
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 9, 10, 29, 100, 999])
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.99])
 def test_the_quantile_is_that_of_students_distribution(freedom, confidence):
+    from scipy import stats  # where it is needed: importing it takes a while
+
     expected = stats.t.ppf(0.5 + confidence / 2, freedom)
     assert t_quantile(freedom, confidence) == pytest.approx(expected, rel=1e-9)
 
@@ -135,6 +138,8 @@ def test_a_judge_that_failed_everywhere_is_left_out_of_the_comparison():
 
 @given(st.lists(st.tuples(percentages, percentages), min_size=3, max_size=30))
 def test_the_rank_correlation_is_spearmans_with_ties_shared(pairs):
+    from scipy import stats  # where it is needed: importing it takes a while
+
     first, second = zip(*pairs, strict=True)
     assume(len(set(first)) > 1 and len(set(second)) > 1)
     assert rank_correlation(first, second) == pytest.approx(stats.spearmanr(first, second)[0])

@@ -4,7 +4,6 @@ from math import comb, erfc, sqrt
 
 import msgspec
 import pytest
-import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -90,6 +89,8 @@ def test_wilsons_interval_is_never_a_point_at_the_edges():
 
 @given(counts, counts)
 def test_mcnemar_is_the_binomial_test_of_a_fair_coin(worse, better):
+    import scipy.stats  # here, since importing it takes a while
+
     if worse + better:
         expected = scipy.stats.binomtest(worse, worse + better).pvalue
         assert mcnemar(worse, better) == pytest.approx(expected, rel=1e-9)
@@ -97,6 +98,8 @@ def test_mcnemar_is_the_binomial_test_of_a_fair_coin(worse, better):
 
 @given(counts, counts)
 def test_wilsons_interval_is_scipys(passed, failed):
+    import scipy.stats  # here, since importing it takes a while
+
     if passed + failed:
         expected = scipy.stats.binomtest(passed, passed + failed).proportion_ci(method="wilson")
         assert wilson(passed, passed + failed) == pytest.approx(tuple(expected), abs=1e-9)
@@ -112,6 +115,8 @@ SIZES = {
 
 
 def by_all_flips(differences: list[int]) -> float:
+    import scipy.stats  # here, since importing it takes a while
+
     result = scipy.stats.permutation_test(
         (differences,),
         lambda values, axis: values.sum(axis=axis),
