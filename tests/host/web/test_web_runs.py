@@ -168,6 +168,7 @@ def test_a_list_with_a_run_that_goes_on_keeps_itself_up_to_date(
     caller.start(a_suite([a_task("one", input="wait")], version="2.0.0"), GATED)
     text = visitor.get("/runs?status=open").text
     assert 'hx-get="/runs?status=open" hx-trigger="every 5s"' in text
+    assert "<b>0 of 1</b>" in text, "how far it is"
 
 
 def test_a_run_is_found_by_its_number(visitor: Visitor, newcomer: Caller):
@@ -252,6 +253,23 @@ def test_repeats_are_one_click_from_their_matrix(lasting: ServedHost):
     assert sorted(re.findall(r"run=([^&]+)", address)) == runs
     assert "Matrix of 3 repeats" in tenant.visitor.get("/runs").text
     assert tenant.visitor.get(address).status == 200
+
+
+def test_repeats_have_one_result_in_the_list_and_at_home(lasting: ServedHost):
+    tenant = a_tenant(lasting)
+    came = {1: ok(), 2: bad(), 3: ok()}
+    ids = [
+        tenant.keep(f"r{n}", {"a": Told("x", check)}, group=Group("g", n, 3), ago_s=90 - n)
+        for n, check in came.items()
+    ]
+    home = tenant.visitor.get("/").text
+    assert "refunds: 1 of 3 repeats failed" in home
+    assert f'href="/runs/{ids[1]}?show=failed"' in home
+    for query in ("", "?status=open", "?suite=unknown"):
+        page = tenant.visitor.get(f"/runs{query}").text
+        assert "1 of 1 agent may not ship" in page, "what failed last stays visible"
+        assert f'href="/runs/{ids[1]}?show=failed"' in page
+    assert "66.7" in tenant.visitor.get("/runs").text, "the rate of all three"
 
 
 def test_a_run_says_on_which_branch_it_was_started(lasting: ServedHost):

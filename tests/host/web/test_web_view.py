@@ -202,4 +202,4 @@ def test_a_run_whose_command_was_killed_is_interrupted_and_says_how_to_go_on(
     (address,) = re.findall(r'href="(/runs/[^"]+)"', owner.get("/").text)
     text = owner.get(address).text
     assert "evalwright run --resume run_" in text
-    assert 'aria-label="slow: waiting"' in text
+    assert 'aria-label="wait: waiting"' in text

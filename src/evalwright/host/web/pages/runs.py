@@ -20,8 +20,10 @@ from evalwright.host.web.page import (
     NotSoon,
     PageCall,
     in_time,
+    left_words,
     page,
     part,
+    run_address,
     suite_address,
 )
 from evalwright.host.web.run_figures import (
@@ -33,9 +35,11 @@ from evalwright.host.web.run_figures import (
     suite_id,
     verdict_words,
 )
+from evalwright.reports.formats.figures import rate_gauge
 from evalwright.store.protocol import EventLog, RunFacts, RunFilter
 
 AT_ONCE = 40
+LOOKED_AT = 300  # runs, the latest, for where each suite and agent stands
 SCANNED_AT_ONCE = 500
 MOST_SCANNED = 20_000  # runs, for a filter that no index helps
 TREND = 12  # runs in a sparkline
@@ -225,9 +229,7 @@ def _saved(asked: RunsAsked) -> list[dict[str, Any]]:
 
 def _listed(call: PageCall, asked: RunsAsked) -> dict[str, Any]:
     runs, next_before = _found(call, asked)
-    unknown = [run for run in runs if not call.host.figures.knows(run)]
-    if sum(run.events for run in unknown) > LIGHT and not call.is_patient:
-        raise NotSoon  # the last event of each is read, which holds all of its tasks
+    refuse_unread(call, runs)
     trends = ScoreTrends(call.log, asked.before or None)
     baselines = baselines_of(call.log)
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
@@ -244,10 +246,10 @@ def _listed(call: PageCall, asked: RunsAsked) -> dict[str, Any]:
             of_pair.append(row)
         else:
             first["repeats"].append(row)
-    for of_pair in groups.values():
-        for row in of_pair:
-            if row["repeats"]:
-                row["repeats"] = [{**row, "repeats": []}, *row["repeats"]]
+    groups = {
+        pair: [as_one([{**row, "repeats": []}, *row["repeats"]]) for row in of_pair]
+        for pair, of_pair in groups.items()
+    }
     shown = [_group(pair, heads[pair], of_pair, trends) for pair, of_pair in groups.items()]
     linked = set()
     for (suite, _), group in zip(groups, shown, strict=True):
@@ -258,7 +260,7 @@ def _listed(call: PageCall, asked: RunsAsked) -> dict[str, Any]:
         "asked": asked.values(),
         "groups": shown,
         "has_models": any(row["model"] for of_pair in groups.values() for row in of_pair),
-        "verdict": None if asked.is_filtered or asked.before else _verdict(shown),
+        "verdict": verdict_on([row for _, row in latest_rows(call)[1]]),
         "is_open": any(run.ended_us is None for run in runs),  # then it is asked for again
         "here_again": asked.address(),
         "older": asked.address(before=next_before) if next_before else "",
@@ -315,20 +317,135 @@ def matrix_address(rows: Sequence[Mapping[str, Any]]) -> dict[str, str] | None:
     }
 
 
-def _verdict(groups: list[dict[str, Any]]) -> dict[str, str] | None:
+# Where each suite and agent stands.
+
+
+def latest_rows(call: PageCall) -> tuple[list[RunFacts], list[tuple[RunFacts, dict[str, Any]]]]:
+    """The latest runs, and of each suite and agent the last that has ended, repeats as one."""
+    runs = call.log.find_runs(RunFilter(is_evaluation=True), LOOKED_AT)
+    latest: dict[tuple[str, str], list[RunFacts]] = {}
+    for run in runs:
+        if run.ended_us is None:
+            continue
+        together = latest.setdefault((suite_id(run), run.agent or ""), [run])
+        if run.repeats and run.repeats == together[0].repeats and run is not together[0]:
+            together.append(run)
+    refuse_unread(call, [run for together in latest.values() for run in together])
+    baselines = baselines_of(call.log)
+    return runs, [
+        (together[0], as_one([run_row(call, run, baselines) for run in together]))
+        for together in latest.values()
+    ]
+
+
+def refuse_unread(call: PageCall, runs: Sequence[RunFacts]) -> None:
+    """Raise `NotSoon` where much is to be read for the figures of runs, unless the visitor waits.
+
+    The last event of each is read, which holds all of its tasks.
+    """
+    unread = sum(run.events for run in runs if not call.host.figures.knows(run))
+    if unread > LIGHT and not call.is_patient:
+        raise NotSoon
+
+
+def as_one(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Repeats as one row, the newest first: with the result and the rate of all together."""
+    if len(rows) == 1:
+        return rows[0]
+    kinds = [row["kind"] for row in rows]
+    kind, word = rows[0]["kind"], rows[0]["word"]
+    if "running" not in kinds and {"pass", "fail"} <= {*kinds}:
+        kind, word = "flaky", "Flaky"
+    done = [row for row in rows if row["rate"]]
+    rate = done[0]["rate"] if done else None
+    if rate:
+        counts = sum(row["passed"] for row in done), sum(row["tasks"] for row in done)
+        rate = rate_gauge(*counts, rate["bar"]) | {"tone": kind if kind in ("pass", "fail") else ""}
+    costs = [row["cost_usd"] for row in rows if row["cost_usd"] is not None]
+    return rows[0] | {
+        "kind": kind,
+        "word": word,
+        "rate": rate,
+        "cost": amounts.dollars(sum(costs)) if costs else "",
+        "repeats": rows,
+    }
+
+
+def verdict_on(rows: Sequence[dict[str, Any]]) -> dict[str, str]:
     """What the latest runs of all suites and agents say together."""
-    bad = [each for each in groups if each["kind"] in ("fail", "error")]
-    if not groups:
-        return None
+    link = {"address": "", "action": ""}
+    if not rows:
+        return link | {"kind": "running", "heading": "The first run is on its way", "why": ""}
+    bad = [row for row in rows if row["kind"] in ("fail", "flaky", "error")]
     if not bad:
-        words = "The latest run may ship" if len(groups) == 1 else "All latest runs may ship"
-        return {"kind": "pass", "heading": words, "why": ""}
-    names = ", ".join(f"{each['title']} ({each['agent']})" for each in bad[:3])
-    more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
-    rest = len(groups) - len(bad)
-    others = f"; the other {rest} may" if rest > 1 else "; the other one may" if rest else ""
-    heading = f"{len(bad)} of {len(groups)} may not ship" if len(groups) > 1 else "Do not ship"
-    return {"kind": "fail", "heading": heading, "why": f"{names}{more} may not ship{others}."}
+        one = len(rows) == 1
+        heading = "The agent may ship" if one else f"All {len(rows)} agents may ship"
+        why = "Every latest run met its bars."
+        return link | {"kind": "pass", "heading": heading, "why": why}
+    heading = f"{len(bad)} of {len(rows)} {'agent' if len(rows) == 1 else 'agents'} may not ship"
+    first = bad[0]
+    figures = f", {first['passed']:,} of {first['tasks']:,} tasks passed" if first["tasks"] else ""
+    why = f"{first['suite_title']} with {first['agent']} is the latest{figures}."
+    link = next(attention_of(first), link)
+    return link | {"kind": "fail", "heading": heading, "why": why}
+
+
+def attention_of(row: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """What is wrong with the latest run of a suite and an agent, and where one sees why."""
+    name, here, told = row["suite_title"], run_address(row["run_id"]), f"run {row['number']}"
+    facts = [f"{told}: {row['title']}" if row["is_titled"] else told]
+    facts += [row["agent"], row["branch"], row["who"]]
+    if row["rate"] and row["rate"]["bar"] is not None:
+        facts.insert(0, f"{row['rate']['figure']}%, bar {amounts.percent(row['rate']['bar'])}")
+    beside = " \N{MIDDLE DOT} ".join(filter(None, facts))
+
+    def item(kind: str, what: str, address: str, action: str) -> dict[str, str]:
+        told = {"kind": kind, "what": f"{name}: {what}", "beside": beside}
+        return told | {"address": address, "action": action}
+
+    if row["kind"] == "error":
+        word = row["word"].lower()
+        what = "the run was interrupted" if word == "interrupted" else "no result"
+        yield item("error", what, here, "See the error")
+        return
+    failed = [each for each in row["repeats"] if each["kind"] == "fail"]
+    if row["repeats"] and failed:
+        what = f"{len(failed)} of {len(row['repeats'])} repeats failed"
+        here = run_address(failed[0]["run_id"])
+        yield item(row["kind"], what, f"{here}?show=failed", "See what failed")
+    elif row["kind"] == "fail":
+        count, change, before = row["tasks"] - row["passed"], row["change"], row["baseline"]
+        if change and change["direction"] == "down" and before:
+            pair = urlencode({"baseline": before, "new": row["run_id"]})
+            what = f"{change['words'][1:]} fewer passed than in the baseline"
+            yield item("fail", what, f"/compare?{pair}", "See what broke")
+        elif count:
+            what = f"{count:,} {'task' if count == 1 else 'tasks'} did not pass"
+            yield item("fail", what, f"{here}?show=failed", "See what broke")
+        else:
+            yield item("fail", "a bar was not met", here, "See why")
+    if count := row["unsafe"]:
+        what = f"{count:,} {'task has' if count == 1 else 'tasks have'} serious findings"
+        yield item("fail", what, f"{here}?show=findings", "See the findings")
+
+
+def progress_of(call: PageCall, run: RunFacts) -> dict[str, Any]:
+    """How far a run is that goes on: tasks with a score, those that failed, what is left."""
+    with call.host.progress.going_on(call.run_with(run.run_id)) as progress:
+        scored, tasks, failed, ends_us = 0, 0, 0, None
+        if progress is not None:
+            scored, tasks = progress.scored, len(progress.tasks)
+            failed = progress.counts["failed"] + progress.counts["error"]
+            ends_us = None if progress.is_behind else progress.ends_us
+    passed = max(0, scored - failed)
+    share, bad = (passed / tasks, failed / tasks) if tasks else (0.0, 0.0)
+    words = f"{scored} of {tasks} tasks: {passed} passed, {failed} failed"
+    return {
+        "progress": f"{scored:,} of {tasks:,}" if tasks else "starting",
+        "failed": failed,
+        "bar": {"words": words, "passed": share, "failed": bad},
+        "left": "" if ends_us is None else left_words(ends_us / 1_000_000 - time.time()) + " left",
+    }
 
 
 def _found(call: PageCall, asked: RunsAsked) -> tuple[list[RunFacts], str]:
@@ -399,6 +516,7 @@ def run_row(
         "title": started.title or run_title(run),
         "is_titled": bool(started.title),
         "suite": run.suite or run.workflow,
+        "suite_title": suite_name(suite_id(run)),
         "agent": call.host.figures.agent_of(call.log, run),
         "group": run.repeats or "",
         "fold": f"g-{run.run_id}",
@@ -413,7 +531,7 @@ def run_row(
         "tasks": figures.tasks if figures else 0,
         "passed": figures.passed if figures else 0,
         "unsafe": figures.unsafe if figures else 0,
-        "progress": None,
+        "progress": progress_of(call, run) if kind == "running" else None,
         "change": _change(call, run, named),
         "note": "baseline" if named == run.run_id else "",
         "is_baseline": named == run.run_id,

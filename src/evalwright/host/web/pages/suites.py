@@ -3,7 +3,8 @@
 from starlette.responses import Response
 
 from evalwright.host.web.page import PageCall, in_time, page
-from evalwright.host.web.pages.home import read_suites, verdict_on
+from evalwright.host.web.pages.home import read_suites
+from evalwright.host.web.pages.runs import verdict_on
 
 
 async def show(call: PageCall) -> Response:
