@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import evalwright as ew
 from builders import a_suite
 from evalwright.contracts.errors import StoreUnavailable
 from evalwright.contracts.events import RunCancelled
@@ -258,6 +259,51 @@ def test_tasks_that_lost_their_workers_together_go_on_apart(fleet: Fleet) -> Non
             return begun
 
     assert asyncio.run(work()) == [("go", 3), ("later", 0), ("go", 3), ("go", 4)]
+
+
+def test_a_conversation_goes_on_where_its_worker_was_killed(fleet: Fleet) -> None:
+    asked: list[tuple[int, Any]] = []
+    hangs = {2, 3}
+
+    async def agent(message: str, session: dict[str, Any], task: Any) -> str:
+        asked.append((task.turn, session.get("last")))
+        if task.turn in hangs:
+            hangs.remove(task.turn)
+            await asyncio.Event().wait()
+        session["last"] = message
+        task.report_usage(provider="a", model="m", input_tokens=1, output_tokens=1, cost_usd=0.5)
+        return message.upper()
+
+    turns = [ew.turn(each, checks=[ew.equals(each.upper())]) for each in ("a", "b", "c")]
+    talk = ew.Task("talk", turns=turns, checks=[ew.at_most(tokens=6)])
+    other = ew.Task("other", input="x", checks=[ew.equals("X")])
+    suite = ew.Suite("s", tasks=[talk, other]).subject().suite
+
+    async def work() -> str:
+        plan = fleet.plan(suite, agent, max_cost_usd=10.0)
+        async with fleet.database() as database:
+            run_id = await fleet.hand_over(database, plan)
+            for number in (1, 2):
+                killed = HandWorker(database, agent)
+                assert await killed.begin(run_id, "talk") == ("go", number)
+                at_work = asyncio.create_task(killed.work(run_id, "talk", number))
+                await until(lambda turn=number + 1: _holds(lambda: turn not in hangs))
+                at_work.cancel()
+                await asyncio.wait([at_work])
+            last = HandWorker(database, agent)
+            assert await last.begin(run_id, "talk") == ("go", 3)
+            assert await last.end(await last.work(run_id, "talk", 3)) == {"talk"}
+            await fleet.runs(database).end(run_id, [event(RunCancelled(None, "test"))])
+            return run_id
+
+    run_id = asyncio.run(work())
+    assert asked == [(1, None), (2, "a"), (2, "a"), (3, "b"), (3, "b")]
+    kinds = events_of_task(fleet, run_id, "talk")
+    assert kinds.count("eval.scored") == 1
+    assert kinds.count("agent.invocation.started") == kinds.count("agent.invocation.completed") == 3
+    log = fleet.log.for_tenant("local")
+    checked = next(each.payload() for each in log.read(run_id, ("evalwright.checked",)))
+    assert checked["passed"], checked
 
 
 def test_a_run_and_its_tasks_are_there_together_or_not_at_all(

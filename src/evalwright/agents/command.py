@@ -50,6 +50,7 @@ class CommandAgent:
         self.is_outside = True
         self.reads_memory = True
         self.converses = True
+        self.holds_state = False
         self._arguments = arguments
         self._gateway = gateway
         self._receiver = receiver

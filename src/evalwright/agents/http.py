@@ -60,6 +60,7 @@ class HttpAgent:
         self.is_outside = True
         self.reads_memory = True
         self.converses = True
+        self.holds_state = False
         self._url = url
         self._gateway = gateway
         self._receiver = receiver

@@ -62,6 +62,7 @@ class ManifestAgent:
         self.allowed_tools: frozenset[str] | None = frozenset(self._tools)
         self.is_outside = False
         self.converses = True
+        self.holds_state = False
         self.task_contract = task_contract
         self._return_contract = return_contract
         self._settings = settings or LoopSettings()

@@ -41,6 +41,7 @@ from evalwright.contracts.events import (
     Reasoned,
     ToolCalled,
     ToolReturned,
+    UserSaid,
     WorldChanged,
 )
 from evalwright.contracts.jsonvalue import NotJson, canonical, plain
@@ -49,6 +50,7 @@ from evalwright.contracts.suite import FaultKind, Task
 
 Record = Callable[[Payload], None]
 CANCELLED_ITSELF = "the agent cancelled itself"
+MOST_SESSION = 100_000  # bytes of what an agent keeps between turns
 KeepPace = Callable[[], Awaitable[None]]  # waits while too much is queued for the disk
 
 
@@ -77,6 +79,7 @@ class Agent(Protocol):
     is_outside: bool  # in another process, where it may call tools unseen
     reads_memory: bool  # whether it can see the memory of a task
     converses: bool  # whether it is invoked for each turn of a conversation
+    holds_state: bool  # of a conversation, besides its session: it cannot go on with one later
 
     def invoke(self, invocation: "Invocation") -> Awaitable[Any]:
         """Work on one task and return the output; raises `AgentFailure`.
@@ -143,6 +146,8 @@ class Invocation:
         self.turn = 0  # of a conversation, from 1
         self.messages: list[dict[str, Any]] = []  # of a conversation, so far
         self.session: dict[str, Any] = {}  # the agent's own, for a conversation
+        self.said: UserSaid | None = None  # what a simulated user said, and nobody has answered
+        self.conversation_id = invocation_id  # the same where it goes on after it was cut off
         self.usages: list[ProviderUsage] = []
         self.usages_of_user: list[ProviderUsage] = []  # of the model that plays the user
         self.output: Any = None  # what the agent has answered
@@ -162,6 +167,7 @@ class Invocation:
         self.loop = asyncio.get_running_loop()
         self._record = record
         self.called: list[SeenCall] = []  # in order
+        self.recalled: list[SeenCall] = []  # before the conversation was cut off
         self.told_calls: list[SeenCall] = []  # whose results may not have been told
         self.called_outside: list[str] = []  # tools that neither `task` nor the gateway saw called
         self.asked: str | None = None  # a model that was asked, though its usage may not be known
@@ -341,6 +347,37 @@ class Invocation:
         """What the agent said to that."""
         content = output if isinstance(output, str) else canonical(checked_output(output))
         self.messages.append({"role": "assistant", "content": content})
+
+    def recorded_session(self) -> Any:
+        """What the agent keeps, for whoever goes on with the conversation; None: nobody can."""
+        if not self.session:
+            return UNSET
+        try:
+            kept = msgspec.json.encode(self.session)
+            is_whole = msgspec.json.decode(kept) == self.session  # a tuple would become a list
+        except Exception:  # noqa: BLE001 - what is in it may be code of the agent
+            return None
+        return msgspec.Raw(kept) if is_whole and len(kept) <= MOST_SESSION else None
+
+    def recall_usage(self, usage: ProviderUsage) -> None:
+        """Count a model call that was recorded before the conversation was cut off."""
+        if usage.is_of_user:
+            self.usages_of_user.append(usage)
+        else:
+            self.usages.append(usage)
+            self._tellers.append("recorded")
+            self.observe("usage", "recorded")
+
+    def recall_call(self, called: ToolCalled, returned: ToolReturned | None) -> None:
+        """Have the tools do again what they did before the conversation was cut off."""
+        self.recalled.append(SeenCall(called.tool_name, called.call_id, called.inputs))
+        self.observe("calls", "recorded")
+        if returned is None or returned.status == "forbidden" or called.inputs is UNSET:
+            return
+        arguments = msgspec.Raw(msgspec.json.encode(called.inputs))
+        reply = self.tools.answer(called.tool_name, arguments)
+        if not isinstance(reply, ToolReply):
+            reply()
 
     def end(self) -> None:
         """From here on nothing is recorded and live calls are cancelled: the score is next."""

@@ -150,6 +150,7 @@ class PythonAgent:
         self.is_outside = False
         self.reads_memory = True
         self.converses = True
+        self.holds_state = False
         self.function = function
         self._function = _taking_a_task(function)
         self._is_async = is_async(function)

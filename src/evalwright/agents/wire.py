@@ -148,7 +148,7 @@ def encode_request(
     conversation, asked = None, invocation.task.input
     if invocation.turn:
         conversation = Conversation(
-            invocation.invocation_id, invocation.turn, list(invocation.messages)
+            invocation.conversation_id, invocation.turn, list(invocation.messages)
         )
         asked = invocation.messages[-1]["content"]
     return msgspec.json.encode(

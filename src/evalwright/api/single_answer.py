@@ -73,6 +73,7 @@ class GivenAnswer:
     is_outside = False
     reads_memory = True
     converses = False
+    holds_state = False
     ref = "given"
 
     def __init__(self, output: Any, agent_id: str, latency_ms: int | None = None) -> None:

@@ -218,6 +218,7 @@ class InvocationStarted(Payload, frozen=True):
     resolved_channel: str | None = None
     tool_surface_count: Count | None = None
     memory_bound: bool | None = None
+    continues: Text | None = None  # of ours: the attempt that began the conversation
 
 
 class InvocationCompleted(Payload, frozen=True):
@@ -315,6 +316,7 @@ class Decided(Payload, frozen=True):
     decision: Any
     confidence: Score | None = None
     turn: Annotated[int, Meta(ge=1)] | None = None  # of ours: in a conversation, the answer of many
+    session: Any = UNSET  # of ours: what the agent keeps for the next turn; None: nobody can tell
 
 
 UserFault = Literal["left_role", "gave_away", "asked_itself", "no_reply"]

@@ -16,6 +16,7 @@ from evalwright.contracts.events import (
     InvocationCompleted,
     InvocationStarted,
     Judged,
+    Payload,
     ProviderUsage,
     ToolCalled,
     ToolReturned,
@@ -25,9 +26,15 @@ from evalwright.contracts.events import (
 from evalwright.contracts.suite import Task
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.history import History, read_history
-from evalwright.engine.invocation import Repetition, TaskAnswer
+from evalwright.engine.invocation import CutConversation, Repetition, TaskAnswer
+from evalwright.engine.machine import USER_FAILED
 from evalwright.engine.plan import Plan
-from evalwright.engine.projection import TaskAttempt, project_tasks
+from evalwright.engine.projection import (
+    ProjectedTask,
+    TaskAttempt,
+    kept_of_conversation,
+    project_tasks,
+)
 from evalwright.engine.replay import project
 from evalwright.engine.runner import Announce, Runner
 from evalwright.engine.runs import last_continuation
@@ -106,11 +113,11 @@ def _taken_over(log: EventLog, failed: History, clock: Clock) -> tuple[History, 
     history = History(new_run_id(clock), failed.plan, clock.now_us())
     recall_answers(log, failed)
     history.awaiting, history.judged = failed.awaiting, failed.judged
-    history.repetitions = failed.repetitions
+    history.repetitions, history.conversations = failed.repetitions, failed.conversations
     ends = log.read(failed.run_id, (InvocationCompleted.TYPE,))
     cut_off = {end.task_id for end in ends if end.decode(InvocationCompleted).latency_ms is None}
     # What was scored, answered, and spent.
-    kept = (failed.scored, failed.awaiting, failed.repetitions, cut_off)
+    kept = (failed.scored, failed.awaiting, failed.repetitions, failed.conversations, cut_off)
     recorded = [
         event
         for event in log.read(failed.run_id)
@@ -144,6 +151,8 @@ def fill_in(history: History, events: Iterable[Event], place: str) -> None:
                     for each in found.repetitions
                     if each.has_answer and each.checked is None
                 ]
+                if (cut := _cut_conversation(found)) is not None:
+                    history.conversations[task_id] = cut
                 # A failure is asked for again, unless it counts.
                 if answers := [each for each in waiting if each.error is None or plan.is_recorded]:
                     history.awaiting[task_id] = answers
@@ -153,6 +162,31 @@ def fill_in(history: History, events: Iterable[Event], place: str) -> None:
                 history.judged[task_id] = [*of_checks, *found.current.judged]
     except (msgspec.MsgspecError, KeyError, ValueError) as error:
         raise DamagedEventLog(f"{place} cannot be read: {error!r}") from error
+
+
+def _cut_conversation(found: ProjectedTask) -> CutConversation | None:
+    """What of a conversation need not be asked for again, if it was cut off."""
+    attempt, completed = found.current, found.current.completed
+    if not (found.task.is_conversation and attempt.is_begun) or attempt.checked is not None:
+        return None
+    if completed is not None and completed.latency_ms is not None:
+        error = attempt.decided.get("error") if isinstance(attempt.decided, dict) else None
+        if completed.outcome != "failed" or not error or error["code"] != USER_FAILED:
+            return None  # it has ended, and not by those who play or watch it
+    kept, took_us = kept_of_conversation(attempt.deeds), 0
+    deeds: list[Payload] = [each.decode(PAYLOADS[each.type]) for each in kept]
+    asked_us = attempt.deeds[0].at_us
+    for event, deed in zip(kept, deeds, strict=True):
+        if isinstance(deed, Decided):
+            took_us += event.at_us - asked_us
+        if isinstance(deed, Decided | UserSaid):
+            asked_us = event.at_us
+    answers = [each for each in deeds if isinstance(each, Decided)]
+    if not deeds or (answers and answers[-1].session is None):
+        return None
+    began = attempt.deeds[0].decode(InvocationStarted)
+    first = began.continues or began.invocation_id
+    return CutConversation(first, deeds[1:], took_us / 1e6)
 
 
 def _repetition(attempt: TaskAttempt, checked: Checked) -> Repetition:

@@ -23,7 +23,7 @@ from evalwright.contracts.events import (
     RunStarted,
 )
 from evalwright.contracts.suite import Mode
-from evalwright.engine.invocation import Repetition, TaskAnswer
+from evalwright.engine.invocation import CutConversation, Repetition, TaskAnswer
 from evalwright.engine.plan import Plan
 from evalwright.engine.projection import RunState
 from evalwright.engine.provenance import recorded_provenance
@@ -61,6 +61,7 @@ class History(RunState):
             lacking=plan.lacking,
         )
         self.awaiting: dict[str, list[TaskAnswer]] = {}  # that judges or checks have to look at
+        self.conversations: dict[str, CutConversation] = {}  # that were cut off
         self.judged: dict[str, list[Judged]] = {}  # what they said so far
         self.repetitions: dict[str, list[Repetition]] = {}  # of tasks that are not all repeated
         self.is_new = True  # nothing was recorded before

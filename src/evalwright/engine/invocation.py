@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
+from msgspec import UNSET
 
 from evalwright.agents.protocol import (
     CANCELLED_ITSELF,
@@ -26,6 +27,10 @@ from evalwright.contracts.events import (
     InvocationStarted,
     Payload,
     ProviderUsage,
+    ToolCalled,
+    ToolReturned,
+    UserSaid,
+    repetition_of,
 )
 from evalwright.contracts.run_plan import AgentFacts
 from evalwright.contracts.suite import Task, World
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
     from evalwright.engine.simulated_user import SimulatedUsers
 
 TURN_S = 0.001  # of work on answers, after which agents in the event loop have their turn
+AT_RISK_S = 0.02  # of a worker's work that a crash may cost, unless the work was paid for
 CLEANUP_SECONDS = 1.0  # that an agent has to stop when it is cancelled
 
 
@@ -54,6 +60,14 @@ class TaskAnswer(msgspec.Struct, frozen=True, gc=False):
     unmeasured: Sequence[str] = ()  # what others who recorded it did not say
     coverage: Coverage = NOTHING_OBSERVED  # what was observed, and what is claimed beside it
     world: World | None = None  # as it was at the beginning
+
+
+class CutConversation(msgspec.Struct, frozen=True, gc=False):
+    """A conversation that was cut off: what was said and done in it need not be asked for again."""
+
+    attempt_id: str  # of the attempt that began it
+    deeds: list[Payload]
+    took_s: float
 
 
 class Repetition(msgspec.Struct, frozen=True, gc=False):
@@ -74,7 +88,8 @@ def invocation_id(index: int, attempt: int, repetition: int = 1) -> str:
 
 def contradiction(claims: AgentFacts, invocation: Invocation) -> ErrorDetail | None:
     """What was observed against what the user claims of the agent."""
-    called, outside = invocation.called, invocation.called_outside
+    called = [*invocation.recalled, *invocation.called]
+    outside = invocation.called_outside
     if claims.tools == "none" and called:
         observed = f"{called[0].tool} was called ({len(called)} in all)"
         return _false_claim("tools: none", observed, "; if every call is seen, claim `tools: task`")
@@ -122,11 +137,14 @@ class Invoker:
         watch: WatchOverTasks | None = None,
         ends_at: Callable[[TaskAnswer, int], bool] = lambda _answer, _turn: False,
         users: "SimulatedUsers | None" = None,
+        keep: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        """`ends_at` says whether a conversation ends at a turn by what was answered."""
+        """`ends_at` says whether a conversation ends at a turn by what was answered; `keep` waits
+        until what was said in one is durable."""
         self._agent = agent
         self._ends_at = ends_at
         self._users = users
+        self._keep = keep
         self._agent_ready: Callable[[], Awaitable[None]] | None = getattr(agent, "ready", None)
         # Agents in the event loop wait while it works; so it never does all of its work at once.
         self._turns = asyncio.Lock()
@@ -145,16 +163,26 @@ class Invoker:
         # What a process that is killed did not see the end of counts towards the budget.
         self._record_start = recorder.note if has_budget else recorder.hold
 
-    async def invoke(self, task: Task, attempt_id: str) -> tuple[TaskAnswer, list[Payload]]:
+    async def invoke(
+        self, task: Task, attempt_id: str, cut: CutConversation | None = None
+    ) -> tuple[TaskAnswer, list[Payload]]:
         """Invoke the agent for one task: its answer, and the events that end the invocation.
 
-        Its failures are results, never exceptions.
+        Its failures are results, never exceptions. A conversation that was `cut` off goes on.
         """
         recorder, agent_id = self._recorder, self._agent.agent_id
         deeds: list[Payload] = []
         if self._agent_ready is not None:
             await self._agent_ready()
-        self._record_start(task.task_id, self.started(task, attempt_id))
+        started = self.started(task, attempt_id)
+        if cut is not None and (
+            self._agent.holds_state  # which it has lost
+            or repetition_of(cut.attempt_id) != repetition_of(attempt_id)
+        ):
+            cut = None
+        if cut is not None:
+            started = msgspec.structs.replace(started, continues=cut.attempt_id)
+        self._record_start(task.task_id, started)
         record = recorder.for_task(task.task_id, lambda usage: self._count(usage, task.task_id))
 
         def record_and_keep(payload: Payload) -> None:
@@ -174,7 +202,7 @@ class Invoker:
         invocation.allowed_tools = self._agent.allowed_tools
         ask = self._agent.invoke
         if task.is_conversation:
-            ask = partial(self._converse, deeds=deeds)
+            ask = partial(self._converse, deeds=deeds, cut=cut)
         if (watch := self._watch) is None:
             output, error, taken_ms = await self._ask(invocation, ask(invocation))
         else:
@@ -223,19 +251,27 @@ class Invoker:
             deeds += end
         return answer, end
 
-    async def _converse(self, invocation: Invocation, deeds: Sequence[Payload]) -> Any:
+    async def _converse(
+        self, invocation: Invocation, deeds: list[Payload], cut: CutConversation | None
+    ) -> Any:
         """Ask the agent turn by turn; the last answer is recorded by who asked for it."""
         task, output, took_s = invocation.task, None, 0.0
         now_s = asyncio.get_running_loop().time
+        if cut is not None:
+            deeds += cut.deeds
+            output, took_s = await asyncio.to_thread(_recall, invocation, cut), cut.took_s
         while (says := await self._user_says(invocation)) is not None:
             invocation.begin_turn(says)
-            began = now_s()
+            began, paid = now_s(), len(invocation.usages)
             output = await self._agent.invoke(invocation)
-            own_s = invocation.took_s
-            took_s += now_s() - began - invocation.aside_s if own_s is None else own_s
+            turn_s = invocation.took_s
+            if turn_s is None:
+                turn_s = now_s() - began - invocation.aside_s
+            took_s += turn_s
             invocation.end_turn(output)
             number = invocation.turn
-            decided = Decided(self._agent.agent_id, output, turn=number)
+            session = invocation.recorded_session()
+            decided = Decided(self._agent.agent_id, output, turn=number, session=session)
             if task.user is None:
                 if number == len(task.turns):
                     break
@@ -244,6 +280,9 @@ class Invoker:
                     if self._ends_at(so_far, number):
                         break
             invocation.record(decided)
+            is_paid = self._agent.is_outside or len(invocation.usages) > paid
+            if self._keep is not None and (is_paid or turn_s >= AT_RISK_S):
+                await self._keep(task.task_id)
         invocation.took_s = took_s
         return output
 
@@ -255,8 +294,13 @@ class Invoker:
         assert self._users is not None
         if turn == task.user.max_turns:
             return None
+        if (said := invocation.said) is not None:  # before the conversation was cut off
+            invocation.said = None
+            return None if said.ends else said.text
         due_s, began = invocation.stop_clock(), now_s()
         said = await self._users.say(task, turn + 1, invocation.messages, invocation.record_user)
+        if self._keep is not None and said.model is not None:
+            await self._keep(task.task_id)
         if due_s is not None:
             invocation.start_clock(due_s + now_s() - began)
         return None if said.ends else said.text
@@ -347,6 +391,28 @@ class Invoker:
 
 
 _LATE = object()
+
+
+def _recall(invocation: Invocation, cut: CutConversation) -> Any:
+    """Bring an invocation to where a conversation was cut off; gives the last answer."""
+    output, said = None, ""
+    invocation.conversation_id = cut.attempt_id
+    returned = {each.call_id: each for each in cut.deeds if isinstance(each, ToolReturned)}
+    for deed in cut.deeds:
+        if isinstance(deed, UserSaid):
+            said, invocation.said = deed.text, deed
+        elif isinstance(deed, ProviderUsage):
+            invocation.recall_usage(deed)
+        elif isinstance(deed, ToolCalled):
+            invocation.recall_call(deed, returned.get(deed.call_id))
+        elif isinstance(deed, Decided) and deed.turn is not None:
+            task, output = invocation.task, deed.decision
+            invocation.begin_turn(task.turns[deed.turn - 1].user if task.turns else said)
+            invocation.end_turn(output)
+            invocation.said = None
+            if deed.session is not UNSET:
+                invocation.session = msgspec.json.decode(msgspec.json.encode(deed.session))
+    return output
 
 
 async def _ask(work: Awaitable[Any], ended: "asyncio.Future[Any]") -> None:

@@ -5,7 +5,7 @@ types that are needed. A projection keeps them, and decodes nothing before someb
 `RunState` keeps none, for whoever follows a run of any length while it goes on.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from evalwright.contracts.coverage import Coverage, recorded_coverage
@@ -121,6 +121,16 @@ class RunState:
         return task_id in self.attempts and task_id not in asked
 
 
+def kept_of_conversation(deeds: Sequence[Event]) -> list[Event]:
+    """What of an attempt that was cut off is not asked for again: to the last word of somebody."""
+    for count in range(len(deeds), 0, -1):
+        event = deeds[count - 1]
+        is_answer = event.type == Decided.TYPE and event.decode(Decided).turn is not None
+        if is_answer or (event.type == UserSaid.TYPE and not event.decode(UserSaid).faults):
+            return list(deeds[:count])
+    return []
+
+
 class TaskAttempt:
     """One invocation of the agent for a task, and what was said of its answer."""
 
@@ -234,7 +244,12 @@ class ProjectedTask:
         elif kind == EvalScored.TYPE:
             self._score = event
         elif kind == InvocationStarted.TYPE:
-            self._begin(begun_repetition(event, self.task.repeat)).deeds.append(event)
+            continued: list[Event] = []
+            if b'"continues"' in event.body and event.decode(InvocationStarted).continues:
+                continued = kept_of_conversation(current.deeds)[1:]
+                self.current = TaskAttempt()  # it goes on as the new one
+            begun = self._begin(begun_repetition(event, self.task.repeat))
+            begun.deeds = [event, *continued]
         elif kind in _OF_AGENT:
             # Of a task that is given up, it is decided after its last attempt has ended.
             is_given_up = kind == Decided.TYPE and current.is_begun

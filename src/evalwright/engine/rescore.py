@@ -45,6 +45,7 @@ class RecordedAgent:
     is_outside = False
     reads_memory = True
     converses = True
+    holds_state = False
 
     def __init__(self, facts: AgentFacts) -> None:
         self.agent_id = facts.agent_id

@@ -8,6 +8,7 @@ from evalwright.contracts import errors
 from evalwright.contracts.events import Payload, RunCancelled
 from evalwright.engine.clock import Clock, SystemClock, new_run_id
 from evalwright.engine.history import History
+from evalwright.engine.invocation import AT_RISK_S
 from evalwright.engine.machine import RunEnd, RunMachine, completion, cut_off, out_of_time
 from evalwright.engine.plan import Plan
 from evalwright.engine.task_work import RunResources, TaskWork
@@ -15,8 +16,6 @@ from evalwright.engine.verdict import Outcome
 from evalwright.engine.workers import run_workers
 from evalwright.store.protocol import EventLog, EventSink, NewEvent
 from evalwright.store.records import RecordChange
-
-AT_RISK_S = 0.02  # of a worker's work that a crash may cost, unless the work was paid for
 
 Announce = Callable[[History], None]  # called with a run that is about to be worked on
 

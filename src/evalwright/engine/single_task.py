@@ -231,6 +231,14 @@ class SingleTasks:
         if self._history.awaiting.get(task_id):
             return []  # it is judged, and nobody is invoked
         earlier = self._earlier.get(task_id, 0)
+        cut = [each for each, (of, _) in self._history.open_invocations.items() if of == task_id]
+        for attempt_id in cut:  # of a conversation, whose turns were written as they came
+            del self._history.open_invocations[attempt_id]
+            message = "the worker that ran the agent was stopped"
+            self._recorder.record(task_id, *cut_off(attempt_id, agent_id, "interrupted", message))
+        if task_id in self._history.conversations:
+            self._history.attempts[task_id] = earlier
+            return self._staged.pop(task_id)
         self._history.attempts[task_id] = earlier + attempt - 1
         reason = "the worker that ran the agent was stopped"
         for number in range(earlier + 1, earlier + attempt):

@@ -105,6 +105,7 @@ class TaskWork:
             watch=resources.watch,
             ends_at=self.checker.ends_at,
             users=resources.users,
+            keep=self._keep_turn,
         )
 
     async def work_on(self, index: int) -> tuple[TaskAnswer, bool]:
@@ -127,7 +128,8 @@ class TaskWork:
             history.open_invocations[attempt_id] = (task_id, self.agent.agent_id)
             if attempt > 1 or self._has_budget:  # which counts the cost of one attempt
                 tally.start_again(task_id)
-            answer, events = await self.invoker.invoke(task, attempt_id)
+            cut = history.conversations.pop(task_id, None)
+            answer, events = await self.invoker.invoke(task, attempt_id, cut)
             del history.open_invocations[attempt_id]
             if answer.error is not None and answer.error.code == USER_FAILED:
                 self.recorder.record(task_id, *events)
@@ -184,6 +186,12 @@ class TaskWork:
             history.attempts[task_id] = 0
         self._write(task_id, machine.settled(task_id, events, is_done=is_done))
         return answer, is_done
+
+    async def _keep_turn(self, task_id: str) -> None:
+        """Wait until what was said so far in a conversation is durable."""
+        await self.recorder.flush()
+        if self._keep is not None:
+            await self._keep(task_id)
 
     def _write(self, task_id: str, events: Sequence[Payload]) -> None:
         """Count and record a verdict, as one unit with what comes before it."""

@@ -99,6 +99,7 @@ class StagedAgent:
         self.is_outside = agent.is_outside
         self.reads_memory = agent.reads_memory
         self.converses = agent.converses
+        self.holds_state = agent.holds_state
         self.allowed_tools: frozenset[str] | None = frozenset(registered.tool_allowlist)
         self._agent = agent
         self._staging = staging

@@ -88,6 +88,7 @@ class IsolatedAgent:
         self.is_outside = False
         self.reads_memory = True
         self.converses = False
+        self.holds_state = False
         self._loads = loads
         self._code = code
         self._processes: set[AgentSlot] = set()

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from evalwright.contracts.events import (
+    Decided,
     Event,
     InvocationCompleted,
     InvocationStarted,
@@ -135,7 +136,8 @@ class Ending:
             if held is not None:
                 held.count(events[own_from:])
                 if held.ledger is not None:
-                    held.ledger.lost[task_id] = attempt  # all that it cost is known
+                    if any(each.type == InvocationCompleted.TYPE for each in events):
+                        held.ledger.lost[task_id] = attempt  # all that it cost is known
                     await held.keep_ledger()
                 await held.append(events)
         return held is not None
@@ -293,12 +295,13 @@ class HeldRun:
         """How many tasks of the run are due, or worked on."""
         return int(await self.connection.fetchval(_DUE, self._run.run_id, DUE))
 
-    def count(self, events: Iterable[NewEvent]) -> None:
+    def count(self, events: Sequence[NewEvent]) -> None:
         """Count the calls of a task that has ended."""
         if (ledger := self.ledger) is None:
             return
         on_attempt, is_judged = NOTHING_SPENT, self._run.plan.panel is not None
-        is_verdict = is_judged
+        # What comes before an answer is the agent's, also of a conversation that goes on.
+        is_verdict = is_judged and all(each.type != Decided.TYPE for each in events)
         for event in events:
             if event.type == InvocationStarted.TYPE:
                 on_attempt, is_verdict = NOTHING_SPENT, False
