@@ -121,7 +121,7 @@ def test_a_tenant_sees_its_own_runs_only(visitor: Visitor, lasting: ServedHost, 
 
 def test_an_empty_log_says_what_to_do_next_and_offers_a_demo(visitor: Visitor):
     text = visitor.get("/").text
-    assert "No runs yet" in text
+    assert "Nobody knows yet" in text
     answer = visitor.post("/demo")
     assert answer.status == 303
     assert RUN_LINK.fullmatch(f'href="{answer.location}"')

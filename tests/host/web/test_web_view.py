@@ -59,7 +59,7 @@ def test_the_link_lets_one_browser_in_and_every_other_address_is_refused(viewed:
     assert viewed.token not in answer.text + " ".join(answer.cookies)
     first = owner.get("/")
     assert first.status == 200
-    assert "No runs yet" in first.text
+    assert "Nobody knows yet" in first.text
     (script, *_) = re.findall(r'src="(/static/[^"]+)"', first.text)
     assert owner.get(script).status == 200
     assert stranger.get(script).status == 401

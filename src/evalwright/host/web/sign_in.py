@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
+from evalwright.contracts import amounts
 from evalwright.host.access.keys import SCOPES, Principal
 from evalwright.host.async_store import read_soon
 from evalwright.host.http.errors import ApiError
@@ -104,6 +105,8 @@ def sign_in_form(
         error=error,
         is_expired=is_expired,
         next_page=next_page or "/",
+        host_name=call.request.headers.get("host", ""),
+        lasts=amounts.span(call.host.settings.session_s * 1000).removesuffix(" 0 min"),
     )
     set_cookie(response, call.request, call.session.id, 3600, "form")
     if status == 401:

@@ -39,13 +39,18 @@ def render_html(results: Sequence[PromptResult], context: ReportContext) -> byte
     )
 
 
-def render_one(file: File, text: str | None) -> str:
-    """What was found out about one file, and its text with the findings in it, as markup."""
-    values = file_values(file, 1, text, None, {})
-    page = render(
-        "prompts", "prompt_file.html", file=values, judges=len(file.groups) > 1, is_large=False
+def render_one(file: File, text: str | None) -> tuple[str, str]:
+    """What judges said of one file, and its text with the findings in it, as markup."""
+    values = {
+        "file": file_values(file, 1, text, None, {}),
+        "judges": len(file.groups) > 1,
+        "is_large": False,
+    }
+    judged, lines = (
+        display_text(render("prompts", name, **values))
+        for name in ("prompt_judged.html", "prompt_text.html")
     )
-    return display_text(page)
+    return judged, lines
 
 
 def distribution(scores: Sequence[float], threshold: float) -> dict[str, Any]:

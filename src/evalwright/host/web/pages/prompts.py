@@ -15,7 +15,7 @@ from evalwright.host.web.run_figures import spark
 from evalwright.prompts.results import percent
 from evalwright.reports.design.markup import as_markup
 from evalwright.reports.formats.words import VERDICTS
-from evalwright.reports.prompts.groups import FileStatus
+from evalwright.reports.prompts.groups import File, FileStatus
 from evalwright.reports.prompts.html import render_one
 
 AT_ONCE = 50
@@ -140,7 +140,7 @@ async def file(call: PageCall) -> Response:
     if chosen is None:
         raise ApiError(404, "not_found", "no such prompt; it may have been removed")
     key, found = chosen
-    shown = await call.parse(lambda: render_one(found.file, found.text))
+    judged, text = await call.parse(lambda: render_one(found.file, found.text))
     scores = {name: _score(each) for name, each in known}
     trend = [score for name, _ in known[:_TREND] if (score := scores[name]) is not None]
     return page(
@@ -149,13 +149,16 @@ async def file(call: PageCall) -> Response:
         title=path,
         path=path,
         removal=f"/prompts/remove?{urlencode({'path': path})}",
+        name=path.rpartition("/")[2],
         verdict=_told(found.file.status),
         at_us=found.at_us,
         is_latest=key == known[0][0],
         latest=file_address(path),
         has_text=found.text is not None,
         spark=spark([score / 100 for score in reversed(trend)]),
-        details=as_markup(shown),
+        why=_why(found.file),
+        judged=as_markup(judged),
+        text=as_markup(text),
         history=[
             {
                 "address": file_address(path, _name(name)),
@@ -169,6 +172,16 @@ async def file(call: PageCall) -> Response:
             for name, each in known
         ],
     )
+
+
+def _why(file: File) -> str:
+    """Each score with its grade and the bar."""
+    told = [
+        f"{percent(each.score)}, {each.grade}, by {each.judge}; bar {each.threshold:g}%"
+        for each in file.groups
+        if each.score is not None
+    ]
+    return f"{'. '.join(told)}." if told else ""
 
 
 def _named(call: PageCall) -> str:

@@ -1,6 +1,7 @@
 """A task of a run: its result, and what happened as a conversation, some steps at a time."""
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any
@@ -12,6 +13,7 @@ from starlette.responses import Response
 from evalwright.contracts import amounts
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.suite import Task
+from evalwright.engine.task_names import cut
 from evalwright.host.http.errors import ApiError
 from evalwright.host.web.page import (
     PageCall,
@@ -31,6 +33,10 @@ from evalwright.reports.run.timeline import TaskTimeline
 
 AT_ONCE = 60  # steps
 MOST_SPANS = 40  # of the waterfall
+LEAST_OUTLINED = 40  # steps, from which on a conversation has an outline
+OF_A_GROUP = 30  # steps, unless somebody speaks before
+MOST_GROUPS = 40
+MAP = 400  # height of the map of all steps
 WAIT = {"pass": "Passed", "fail": "Failed", "error": "No answer", "open": "No score yet"}
 
 
@@ -62,6 +68,7 @@ async def show(call: PageCall) -> Response:
         ],
         verdict=_verdict(told),
         facts=list(_facts(view, told, timeline)),
+        outline=_outline(told, steps["steps"]),
         spans=_spans(timeline, told, steps["steps"]),
         around=_around(view, task.task_id) if view.is_whole else None,
         here_around=f"{address}?beside=1",
@@ -143,6 +150,65 @@ def _spans(
         }
         for step in sorted(longest, key=lambda step: step.at_us)
     ]
+
+
+def _outline(told: dict[str, Any], here: Sequence[TalkStep]) -> dict[str, Any] | None:
+    """The groups of a long conversation, what each is about, and a map of all its steps."""
+    steps: Sequence[TalkStep] = told["steps"]
+    if len(steps) < LEAST_OUTLINED:
+        return None
+    size = max(OF_A_GROUP, -(-len(steps) // MOST_GROUPS))
+    on_page = {step.id for step in here}
+
+    def address(step: TalkStep) -> str:
+        if step.id in on_page or not step.id[1:].isdecimal():
+            return f"#{step.id}" if step.id in on_page else str(told["address"])
+        return step_address(told["address"], int(step.id[1:]))
+
+    groups: list[list[TalkStep]] = []
+    for step in steps:
+        if not groups or len(groups[-1]) >= size or (step.kind == "user" and len(steps) < 600):
+            groups.append([])
+        groups[-1].append(step)
+    line, first, listed = MAP / len(steps), 1, []
+    for group in groups:
+        last = first + len(group) - 1
+        listed.append(
+            {
+                "title": _about(group),
+                "place": f"{first:,}\N{EN DASH}{last:,}" if last > first else f"{first:,}",
+                "failed": any(step.bad for step in group),
+                "address": address(group[0]),
+            }
+        )
+        first = last + 1
+    bad = [step for step in steps if step.bad]
+    every = -(-len(steps) // MAP)
+    return {
+        "steps": len(steps),
+        "groups": listed,
+        "first_failure": address(bad[0]) if bad else "",
+        "words": f"Map of {len(steps):,} steps, {len(bad):,} with a failure",
+        "map": [
+            (
+                "f" if step.bad else "o" if step.kind in ("call", "note") else "m",
+                f"{place * line:.1f}",
+                22 if step.bad else 9 if step.kind in ("call", "note") else 15,
+                f"{max(1.0, line * 0.8):.1f}",
+            )
+            for place, step in enumerate(steps)
+            if step.bad or place % every == 0
+        ],
+    }
+
+
+def _about(group: Sequence[TalkStep]) -> str:
+    """What somebody says first in a part of a conversation, else what is called most."""
+    if group[0].kind in ("user", "agent"):
+        return cut(str(group[0].text)) or group[0].by
+    called = Counter(step.name for step in group if step.kind == "call").most_common(2)
+    names = (f"{_masked_name(name)} \N{MULTIPLICATION SIGN}{count}" for name, count in called)
+    return ", ".join(names) or group[0].name or "notes"
 
 
 @lru_cache(maxsize=1024)
