@@ -160,6 +160,22 @@ def test_a_long_conversation_comes_in_parts_and_a_link_leads_to_the_right_one(te
     assert "Earlier steps" in linked
 
 
+def test_a_long_conversation_has_an_outline_and_a_link_to_its_first_failure(tenant: Tenant):
+    lost = ToolReturned(AGENT_ID, "shop:get", "c69", status="error", duration_ms=3)
+    more = [*calls(70)[:-1], lost]
+    run = tenant.keep("run", {"a": Told("yes", ok(), more=more), "b": Told("x", ok())})
+    page = shown(tenant, f"/runs/{run}/tasks/a")
+    outline = page[page.index('aria-label="Outline') :].partition("</nav>")[0]
+    assert 'aria-label="Map of 72 steps, 1 with a failure"' in outline
+    text = " ".join(re.sub(r"<[^>]+>", " ", outline).split())
+    assert re.search(r"> Where is it\? 1.30 shop:get .30 31.60 shop:get .11 61.72", text)
+    assert text.endswith(", with a failure")
+    first = unescape(re.findall(r'href="([^"]*)"[^>]*>(?:(?!</a>).)*First failure', page)[0])
+    step = first.rpartition("#")[2]
+    assert f'id="{step}"' in shown(tenant, first.partition("#")[0])
+    assert 'class="outline' not in shown(tenant, f"/runs/{run}/tasks/b")
+
+
 def test_the_waterfall_shows_each_call_on_a_bar_of_its_time_and_leads_to_it(tenant: Tenant):
     run = tenant.keep("run", {"a": Told("yes", ok(), more=[a_usage(0.25), *calls(3)])})
     page = shown(tenant, f"/runs/{run}/tasks/a")

@@ -22,6 +22,15 @@ class FailedCheck(msgspec.Struct, frozen=True):
     why: str
 
 
+class Attachment(msgspec.Struct, frozen=True):
+    """What came with a message: a picture, a sound or a file."""
+
+    kind: Literal["image", "audio", "file"]
+    name: str
+    facts: str = ""  # such as its size
+    address: str = ""  # from where it is shown; nothing where it is not kept
+
+
 class TalkStep(msgspec.Struct, gc=False):
     """One step of a conversation, as the parts of a page show it."""
 
@@ -43,6 +52,7 @@ class TalkStep(msgspec.Struct, gc=False):
     badge: str = ""
     bad: bool = False
     is_open: bool = False
+    files: Sequence[Attachment] = ()
     findings: Sequence[Remark] = ()
     failed: Sequence[FailedCheck] = ()
     twin: str = ""  # the anchor of the same step in the other version
