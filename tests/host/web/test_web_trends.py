@@ -74,7 +74,7 @@ def charts(page: str) -> dict[str, Chart]:
     for figure in re.findall(r"<figure>.*?</figure>", page, re.DOTALL):
         (name,) = re.findall(r"<h2>(.*?)</h2>", figure)
         told = re.findall(r'<a href="/runs/[^"]*" aria-label="[^"]*: ([^":]*)"', figure)
-        assert figure.count("<circle") == len(told)
+        assert len(re.findall(r'<circle|<rect class="out"', figure)) == len(told)
         found[name] = Chart(told, figure.count('class="whisker"'))
     return found
 
@@ -97,7 +97,10 @@ def test_figures_over_versions_have_their_noise_band(tenant: Tenant):
     assert "version 1.1.0" in page, "the table has what the charts have"
     assert "9\N{EN DASH}91%" in page
     assert "$0.25" in page
-    assert "Within what chance explains" in page
+    assert "is within what chance explains" in page
+    assert "It passes 50.0%; chance explains 7\N{EN DASH}100%, by the run before it." in page
+    assert 'class="chance"' in page
+    assert ">version 1.1.0</text>" in page
 
 
 def test_a_latest_run_that_chance_does_not_explain_is_called_worse_or_better(tenant: Tenant):
@@ -106,9 +109,30 @@ def test_a_latest_run_that_chance_does_not_explain_is_called_worse_or_better(ten
     keep(tenant, "r2", {**good, **dict.fromkeys([f"t{n}" for n in range(12)], False)}, ago_s=80)
     page = shown(tenant, "/trends")
     assert 'data-verdict="fail"' in page
-    assert "The latest run is worse than before" in page
+    assert "fell further than chance explains" in page
+    assert page.count('<rect class="out"') == 1
     keep(tenant, "r3", good)
-    assert "The latest run is better" in shown(tenant, "/trends")
+    assert "is better than chance explains" in shown(tenant, "/trends")
+
+
+def test_commits_branches_and_changes_of_the_suite_are_marked(tenant: Tenant):
+    good = dict.fromkeys((f"t{n}" for n in range(20)), True)
+    keep(tenant, "r1", good, ago_s=90, commit="1111111aaa", total_cost_usd=0.1)
+    keep(tenant, "r2", dict.fromkeys(good, False), ago_s=80, commit="2222222bbb")
+    keep(tenant, "r3", good | {"new": True}, commit="3333333ccc")
+    page = shown(tenant, "/trends")
+    assert re.findall(r">(\d{7}\w*)</text>", page) == ["3333333", "2222222", "1111111"]
+    assert ">1 task more</text>" in page
+    keep(tenant, "r4", dict.fromkeys(good, False), ago_s=1, commit="4444444ddd")
+    assert ">main</text>" in shown(tenant, "/trends"), "the branch of what fell"
+
+
+def test_a_cost_beyond_the_spread_of_those_before_stands_out(tenant: Tenant):
+    for n, cost in enumerate([0.10, 0.11, 0.12, 0.10, 0.11, 0.30]):
+        keep(tenant, f"r{n}", {"a": True}, ago_s=90 - n, total_cost_usd=cost)
+    page = shown(tenant, "/trends")
+    assert page.count('<rect class="out"') == 1
+    assert re.search(r': \$0\.30</title><rect class="out"', page)
 
 
 def test_one_run_is_one_point_and_no_trend(tenant: Tenant):
@@ -133,6 +157,23 @@ def test_tasks_that_broke_or_are_flaky_are_named(tenant: Tenant):
     flaky = shown(tenant, "/trends?tasks=flaky", HX_Request="true")
     assert broken_in(flaky) == ["flaps"]
     assert "<html" not in flaky
+
+
+def test_a_suite_says_since_when_a_task_fails_and_when_it_was_fixed(tenant: Tenant):
+    came = [("now", [1, 1, 0]), ("long", [1, 0, 0]), ("mended", [0, 0, 1]), ("never", [0, 0, 0])]
+    for n in range(3):
+        outcomes = {task: bool(passed[n]) for task, passed in came}
+        keep(tenant, f"r{n}", outcomes, ago_s=90 - n, commit=f"{n}" * 8)
+    page = shown(tenant, f"/suites/{SUITE}")
+    notes = re.findall(
+        r'<tr data-task="(\w+)".*?<span class="badge \w+">([A-Za-z ]+?)(?: run)?[ \d]*<', page
+    )
+    assert dict(notes) == {
+        "now": "Broke in",
+        "long": "Fails since",
+        "mended": "Fixed in",
+        "never": "Always failed",
+    }
 
 
 def test_what_changed_with_the_commit_is_a_change_and_not_flaky(tenant: Tenant):

@@ -85,7 +85,6 @@ def _suite(row: dict[str, Any], run: RunFacts, trends: ScoreTrends) -> dict[str,
     bar = row["rate"]["bar"] if row["rate"] else None
     tone = "pass" if row["kind"] == "pass" else "fail"
     return row | {
-        "title": row["suite_title"],
         "beside": row["agent"],
         "address": suite_address(suite_id(run)),
         "word": {"Passed": "May ship", "Failed": "Do not ship"}.get(row["word"], row["word"]),

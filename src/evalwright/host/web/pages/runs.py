@@ -382,10 +382,17 @@ def verdict_on(rows: Sequence[dict[str, Any]]) -> dict[str, str]:
         heading = "The agent may ship" if one else f"All {len(rows)} agents may ship"
         why = "Every latest run met its bars."
         return link | {"kind": "pass", "heading": heading, "why": why}
-    heading = f"{len(bad)} of {len(rows)} {'agent' if len(rows) == 1 else 'agents'} may not ship"
+    heading = f"{len(bad)} of {len(rows)} agents may not ship"
+    if len(rows) == 1:
+        heading = "The agent may not ship"
     first = bad[0]
-    figures = f", {first['passed']:,} of {first['tasks']:,} tasks passed" if first["tasks"] else ""
-    why = f"{first['suite_title']} with {first['agent']} is the latest{figures}."
+    where = f" on {first['branch']}" if first["branch"] else ""
+    why = f"{first['suite_title']} with {first['agent']}: run {first['number']}{where}"
+    if first["tasks"]:
+        bar = first["rate"]["bar"]
+        told = "" if bar is None else f", its bar is {amounts.percent(bar)}"
+        why += f" passed {first['passed']:,} of {first['tasks']:,} tasks{told}"
+    why += "."
     link = next(attention_of(first), link)
     return link | {"kind": "fail", "heading": heading, "why": why}
 

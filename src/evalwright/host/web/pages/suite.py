@@ -151,9 +151,12 @@ def _task(runs: Sequence[RecentRun], task: TaskHistory, names: TaskNames | None)
     )
     note, tone = "", ""
     if task.is_broken and task.breaks:
-        note, tone = f"Broke in {run_title(runs[task.breaks[-1]].facts).lower()}", "fail"
+        verb = "Broke in" if task.breaks[-1] == len(runs) - 1 else "Fails since"
+        note, tone = f"{verb} {run_title(runs[task.breaks[-1]].facts).lower()}", "fail"
     elif task.is_flaky:
         note, tone = "Flaky", "warn"
+    elif task.passed[-2:] == [False, True]:
+        note, tone = f"Fixed in {run_title(runs[-1].facts).lower()}", "pass"
     elif task.is_broken:
         note, tone = "Always failed" if not any(known) else "Fails", "fail"
     name = called.name if called else task.task_id
@@ -161,7 +164,10 @@ def _task(runs: Sequence[RecentRun], task: TaskHistory, names: TaskNames | None)
         "task_id": name,
         "title": (called.subtitle or called.name) if called else task.task_id,
         "address": task_address(last_in.facts.run_id, name),
-        "cells": [{True: "p", False: "f", None: "x"}[each] for each in task.passed],
+        "cells": [
+            {True: "p", False: "w" if task.is_flaky else "f", None: "x"}[each]
+            for each in task.passed
+        ],
         "latest": {True: "p", False: "f", None: "x"}[latest],
         "latest_word": {True: "passed", False: "failed", None: "not in the run"}[latest],
         "rate": amounts.percent(sum(known), len(known)) if known else amounts.NOTHING,

@@ -1,7 +1,8 @@
 """How a suite came out over its runs: the figures of each with their noise, and its tasks."""
 
 from collections.abc import Sequence
-from math import sqrt
+from math import hypot, sqrt
+from statistics import fmean, stdev
 from typing import NamedTuple
 
 from evalwright.contracts.short_names import agent_id_of
@@ -13,6 +14,7 @@ from evalwright.store.protocol import EventLog, RunFacts, RunFilter
 
 MOST_RUNS = 50  # of a trend
 MOST_VERSIONS = 10
+LEAST_VALUES = 5  # whose spread says what chance explains
 
 Band = tuple[float, float]
 
@@ -25,6 +27,8 @@ class TrendPoint(NamedTuple):
     score_band: Band | None  # within which the score of other tasks of this kind would be
     rate: float | None
     rate_band: Band | None
+    passed: int
+    scored: int
     cost: float | None
     p95_ms: int | None
 
@@ -92,9 +96,37 @@ def point_of(run: RecentRun) -> TrendPoint:
         score_band=_around(run.facts.score, scores),
         rate=passed / len(rows) if rows else None,
         rate_band=wilson(passed, len(rows)) if rows else None,
+        passed=passed,
+        scored=len(rows),
         cost=totals.total_cost_usd if totals else None,
         p95_ms=p95(latencies) if latencies else None,
     )
+
+
+def rates_by_chance(points: Sequence[TrendPoint]) -> Band | None:
+    """The pass rates of the last of these runs that chance explains, by those before it.
+
+    Both sides are uncertain, the runs before as well.
+    """
+    *before, last = points
+    passed, scored = sum(each.passed for each in before), sum(each.scored for each in before)
+    if not scored or not last.scored:
+        return None
+    rate = passed / scored
+    (low, high), known = wilson(round(rate * last.scored), last.scored), wilson(passed, scored)
+    return (
+        max(0.0, rate - hypot(max(0.0, rate - low), rate - known[0])),
+        min(1.0, rate + hypot(max(0.0, high - rate), known[1] - rate)),
+    )
+
+
+def values_by_chance(values: Sequence[float]) -> Band | None:
+    """The same of a value that has no interval of its own, by how those before it spread."""
+    before = values[:-1]
+    if len(before) < LEAST_VALUES:
+        return None
+    half = Z * stdev(before) * sqrt(1 + 1 / len(before))
+    return max(0.0, fmean(before) - half), fmean(before) + half
 
 
 def _around(middle: float | None, scores: Sequence[float]) -> Band | None:

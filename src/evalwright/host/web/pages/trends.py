@@ -1,7 +1,8 @@
 """Trends: score, pass rate, cost and p95 of a suite over versions and models, and its tasks."""
 
-from collections.abc import Callable, Sequence
-from math import ceil, floor, hypot, log10
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from math import ceil, floor, log10
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -18,17 +19,21 @@ from evalwright.host.web.pages.suite_trends import (
     TrendPoint,
     known_ids,
     point_of,
+    rates_by_chance,
     runs_of,
     task_histories,
+    values_by_chance,
 )
 from evalwright.host.web.recent_runs import RecentRuns, refuse_slow, with_tasks
+from evalwright.host.web.run_figures import baselines_of, provenance_of
 from evalwright.host.web.run_views import add_names, views_of
-from evalwright.scoring.statistics import wilson
+from evalwright.reports.formats.text import shortened
 from evalwright.store.protocol import RunFacts
 
 AT_ONCE = 15  # tasks
 MOST_LINES = 6  # in a chart
 GUTTER = 68  # left of a chart, for the names of values
+WORDS_WIDE = 120  # that a mark in a chart needs for its words
 KINDS = {"": "broken or flaky", "broke": "ever broke", "flaky": "flaky"}
 
 
@@ -39,6 +44,7 @@ class Measure(NamedTuple):
     unit: str  # of the numbers of the chart
     value: Callable[[TrendPoint], float | None]
     band: Callable[[TrendPoint], Band | None]
+    more_is_better: bool = True
 
     def named(self, value: float) -> str:
         if self.unit == "$":
@@ -56,9 +62,17 @@ MEASURES = (
         lambda each: each.rate_band and (100 * each.rate_band[0], 100 * each.rate_band[1]),
     ),
     Measure("Score", "", lambda each: each.score, lambda each: each.score_band),
-    Measure("Cost per run", "$", lambda each: each.cost, lambda _: None),
-    Measure("p95 time", "ms", lambda each: each.p95_ms, lambda _: None),
+    Measure("Cost per run", "$", lambda each: each.cost, lambda _: None, more_is_better=False),
+    Measure("p95 time", "ms", lambda each: each.p95_ms, lambda _: None, more_is_better=False),
 )
+
+
+class Mark(NamedTuple):
+    """What happened at a run of a chart: the baseline, a change of the suite, a branch."""
+
+    place: int
+    words: str
+    is_baseline: bool = False
 
 
 class TrendsAsked(NamedTuple):
@@ -156,12 +170,39 @@ def _charts(call: PageCall, points: Sequence[TrendPoint]) -> list[dict[str, Any]
     figures = call.host.figures.of(call.log, points[-1].run.facts) if points else None
     bar = None if figures is None or figures.bar is None else 100 * figures.bar
     is_same = all(each.score == each.rate for each in points)
+    marks = list(_marks(call, points))
     drawn = (
-        _chart(each, points, bar if each.unit == "%" else None)
+        _chart(each, points, marks, bar if each.unit == "%" else None)
         for each in MEASURES
         if each.name != "Score" or not is_same
     )
     return [chart for chart in drawn if chart is not None]
+
+
+def _marks(call: PageCall, points: Sequence[TrendPoint]) -> Iterator[Mark]:
+    """What happened at runs, the most important first."""
+    named, known = {*baselines_of(call.log).values()}, rates_of_line(points)
+    for place, each in enumerate(points):
+        if each.run.facts.run_id in named:
+            yield Mark(place, f"Baseline {each.run.setup.commit[:7]}".strip(), is_baseline=True)
+    for place, each in enumerate(points):
+        if known is not None and each.rate is not None and each.rate < known[0]:
+            started = provenance_of(call.log, each.run.facts.run_id)
+            if words := started.branch or started.title or each.run.setup.commit[:7]:
+                yield Mark(place, shortened(words, 24))
+    for place, (before, after) in enumerate(pairwise(points), 1):
+        tasks = len(after.run.tasks.rows) - len(before.run.tasks.rows)
+        if tasks:
+            noun = "task" if abs(tasks) == 1 else "tasks"
+            yield Mark(place, f"{abs(tasks):,} {noun} {'more' if tasks > 0 else 'fewer'}")
+        elif before.run.setup.suite != after.run.setup.suite:
+            yield Mark(place, f"version {after.run.setup.suite.rpartition('@')[2]}")
+
+
+def rates_of_line(points: Sequence[TrendPoint]) -> Band | None:
+    """The pass rates of the latest run that chance explains, by its agent and model."""
+    line = [each for each in points if each.line == points[-1].line]
+    return rates_by_chance(line) if line else None
 
 
 def _verdict(points: Sequence[TrendPoint]) -> dict[str, str]:
@@ -169,28 +210,22 @@ def _verdict(points: Sequence[TrendPoint]) -> dict[str, str]:
     rated = [each for each in points if each.rate is not None and each.rate_band is not None]
     if not rated:
         return {"kind": "open", "heading": "No run has a rate yet", "why": ""}
-    last = rated[-1]
-    share = amounts.percent(last.rate or 0.0)
-    if len(rated) == 1:
-        why = f"It passes {share}; run it again to see whether it stays there."
+    last, known = rated[-1], rates_of_line(rated)
+    rate, name = last.rate or 0.0, run_title(last.run.facts)
+    told = f"It passes {amounts.percent(rate)}"
+    if known is None:
+        whose = "" if len(rated) == 1 else " as the first of this agent and model"
+        why = f"{told}{whose}; run it again to see whether it stays there."
         return {"kind": "unsure", "heading": "One run is not a trend yet", "why": why}
-    rows = [row for each in rated[:-1] for row in each.run.tasks.rows if row.score is not None]
-    passed, scored = sum(row.passed is True for row in rows), len(rows)
-    rate, mean = last.rate or 0.0, passed / scored
-    (low, high), (mean_low, mean_high) = last.rate_band or (0.0, 1.0), wilson(passed, scored)
-    told = (
-        f"The latest run passes {share}, the {len(rated) - 1:,} before it {amounts.percent(mean)}"
-    )
-    # Both sides are uncertain, the runs before as well.
-    margin = (
-        hypot(high - rate, mean - mean_low) if rate < mean else hypot(rate - low, mean_high - mean)
-    )
-    if abs(rate - mean) <= margin:
-        return {"kind": "none", "heading": "Within what chance explains", "why": f"{told}."}
-    is_worse = rate < mean
-    heading = "The latest run is worse than before" if is_worse else "The latest run is better"
-    why = f"{told}; chance does not explain that."
-    return {"kind": "fail" if is_worse else "pass", "heading": heading, "why": why}
+    before = sum(each.line == last.line for each in rated) - 1
+    runs = "the run before it" if before == 1 else f"the {before:,} runs before it"
+    why = f"{told}; chance explains {amounts.share_interval(*known)}, by {runs}."
+    if known[0] <= rate <= known[1]:
+        heading = f"{name} is within what chance explains"
+        return {"kind": "none", "heading": heading, "why": why}
+    if rate < known[0]:
+        return {"kind": "fail", "heading": f"{name} fell further than chance explains", "why": why}
+    return {"kind": "pass", "heading": f"{name} is better than chance explains", "why": why}
 
 
 def _takes(kind: str, task: TaskHistory) -> bool:
@@ -203,6 +238,7 @@ class ChartScale(NamedTuple):
 
     width: int
     tall: int
+    top: int
     runs: int
     low: float
     high: float
@@ -213,7 +249,7 @@ class ChartScale(NamedTuple):
 
     @property
     def foot(self) -> int:
-        return self.tall + 12
+        return self.tall + self.top
 
     def x(self, place: int) -> str:
         """The run at a place, of which the oldest is on the left; a single one in the middle."""
@@ -225,18 +261,28 @@ class ChartScale(NamedTuple):
 
 
 def _chart(
-    measure: Measure, points: Sequence[TrendPoint], bar: float | None = None
+    measure: Measure, points: Sequence[TrendPoint], marks: Sequence[Mark], bar: float | None
 ) -> dict[str, Any] | None:
     """A measure over the runs, oldest first; None if nothing is known to draw."""
     values, is_rate = [measure.value(each) for each in points], measure.unit == "%"
     known = [value for value in values if value is not None]
-    if not known:
+    if not known or not (is_rate or max(known)):  # or nothing is told of what it cost
         return None
     bands = [measure.band(each) for each in points]
+    of_line = [
+        value
+        for each, value in zip(points, values, strict=True)
+        if each.line == points[-1].line and value is not None
+    ]
+    chance = values_by_chance(of_line)
+    if is_rate and (rates := rates_of_line(points)) is not None:
+        chance = 100 * rates[0], 100 * rates[1]
     edges = [*known, *(edge for band in bands if band is not None for edge in band)]
     edges += [bar] if bar is not None else []
+    edges += chance or []
     ticks = _ticks(min(edges), max(edges), 100.0 if is_rate else None)
-    scale = ChartScale(*((1240, 190) if is_rate else (620, 150)), len(points), ticks[0], ticks[-1])
+    size = (1240, 190, 24) if is_rate else (620, 150, 12)
+    scale = ChartScale(*size, len(points), ticks[0], ticks[-1])
     often = max(1, -(-len(points) // (12 if is_rate else 6)))
     numbers = range(len(points) - 1, -1, -often)
     lines = list(dict.fromkeys(each.line for each in points))[-MOST_LINES:]
@@ -246,13 +292,26 @@ def _chart(
         if found is not None
     ]
     chart = {
-        "box": f"0 0 {scale.width} {scale.tall + 40}",
+        "box": f"0 0 {scale.width} {scale.foot + (40 if is_rate else 28)}",
         "left": GUTTER - 14,
         "right": scale.right + 8,
         "foot": scale.foot + 18,
         "ticks": [(scale.y(tick), float(scale.y(tick)) + 4, measure.named(tick)) for tick in ticks],
         "bar": None if bar is None else scale.y(bar),
-        "numbers": [(scale.x(place), points[place].run.facts.number) for place in numbers],
+        "chance": chance and (scale.y(chance[1]), f"{_height(scale, chance):.1f}"),
+        "numbers": [
+            (
+                float(scale.x(place)),
+                points[place].run.facts.number,
+                points[place].run.setup.commit[:7] if is_rate else "",
+            )
+            for place in numbers
+        ],
+        "marks": [
+            (float(scale.x(each.place)), each.words if is_rate else "", each.is_baseline)
+            for each in _apart(scale, marks)
+            if is_rate or each.is_baseline
+        ],
         "lines": [
             " ".join(
                 f"{scale.x(place)},{scale.y(y)}" for place, of, y, _ in shown if of.line == line
@@ -261,14 +320,12 @@ def _chart(
         ],
         "points": [
             {
-                "x": scale.x(place),
-                "y": scale.y(found),
+                "x": float(scale.x(place)),
+                "y": float(scale.y(found)),
                 "band": None if band is None else [scale.y(edge) for edge in reversed(band)],
                 "tone": "other"
                 if each.line != points[-1].line
-                else "out"
-                if bar is not None and found < bar
-                else "in",
+                else _tone(measure, found, chance, bar),
                 "words": f"{run_title(each.run.facts)}, {' '.join(each.line)}: "
                 f"{measure.named(found)}",
                 "address": run_address(each.run.facts.run_id),
@@ -279,6 +336,28 @@ def _chart(
     now = f"{measure.named(known[-1])} now"
     now += "" if bar is None else f", bar {measure.named(bar)}"
     return {"name": measure.name, "now": now, "is_wide": is_rate, **chart}
+
+
+def _height(scale: ChartScale, band: Band) -> float:
+    return max(1.0, float(scale.y(band[0])) - float(scale.y(band[1])))
+
+
+def _tone(measure: Measure, value: float, chance: Band | None, bar: float | None) -> str:
+    """Whether a value is worse than chance explains; where that is not known, than its bar."""
+    if chance is None:
+        return "out" if bar is not None and value < bar else "in"
+    is_worse = value < chance[0] if measure.more_is_better else value > chance[1]
+    return "out" if is_worse else "in"
+
+
+def _apart(scale: ChartScale, marks: Sequence[Mark]) -> list[Mark]:
+    """The marks whose words do not run into those of a more important one."""
+    shown = list[Mark]()
+    for mark in marks:
+        x = float(scale.x(mark.place))
+        if all(abs(x - float(scale.x(each.place))) >= WORDS_WIDE for each in shown):
+            shown.append(mark)
+    return shown
 
 
 def _ticks(low: float, high: float, most: float | None) -> list[float]:
@@ -296,10 +375,13 @@ def _ticks(low: float, high: float, most: float | None) -> list[float]:
 
 def _row(call: PageCall, point: TrendPoint) -> dict[str, Any]:
     facts = point.run.facts
+    started = provenance_of(call.log, facts.run_id)
     return {
         "run_id": facts.run_id,
         "number": facts.number,
-        "suite": facts.suite,
+        "title": started.title or run_title(facts),
+        "branch": started.branch or "",
+        "commit": (started.commit or "")[:7],
         "version": (facts.suite or "").partition("@")[2],
         "agent": call.host.figures.agent_of(call.log, facts),
         "model": point.model,
