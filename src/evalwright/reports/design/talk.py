@@ -38,7 +38,7 @@ class TalkStep(msgspec.Struct, gc=False):
         "user", "agent", "thought", "call", "note", "error"
     ]  # `error` is in place of an answer
     id: str
-    text: Any = ""  # or markup, with the words marked that differ
+    text: Any = ""
     by: str = ""
     facts: str = ""
     name: str = ""
@@ -55,7 +55,3 @@ class TalkStep(msgspec.Struct, gc=False):
     files: Sequence[Attachment] = ()
     findings: Sequence[Remark] = ()
     failed: Sequence[FailedCheck] = ()
-    twin: str = ""  # the anchor of the same step in the other version
-    returned_id: str = ""
-    returned_twin: str = ""
-    is_bare: bool = False  # without error, remarks, links and more payload
