@@ -192,8 +192,9 @@ def brought_in(trace: Trace) -> Brought:
             )
             events = [event for _, event, _ in in_order]
             texts = [text for _, _, text in in_order]
-    if not all(map(str.isascii, texts)):
-        texts = [text if text.isascii() else _NO_WIDTH.sub("", text) for text in texts]
+    if all(map(str.isascii, texts)):
+        return events, texts
+    texts = [text if text.isascii() else _NO_WIDTH.sub("", text) for text in texts]
     if any(_HIDDEN_SPACE in text for text in texts):
         texts = [
             _HIDDEN.sub(lambda found: f"{_TO_THE_MODEL}{found[0].translate(_AS_SEEN)}\n", text)

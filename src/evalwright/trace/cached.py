@@ -16,10 +16,10 @@ def kept(compute: Callable[[Owner], Value]) -> Callable[[Owner], Value]:
 
     @wraps(compute)
     def value_of(owner: Owner) -> Value:
-        known = owner.__dict__
-        if name not in known:
-            known[name] = compute(owner)
-        value: Value = known[name]
+        try:
+            value: Value = owner.__dict__[name]
+        except KeyError:
+            value = owner.__dict__[name] = compute(owner)
         return value
 
     return value_of

@@ -604,7 +604,7 @@ def unescaped(text: str) -> bytes:
 
 def holding_instructions(together: bytes, texts: Sequence[str]) -> list[int]:
     """The places of the texts, read as one, that hold anything like an instruction."""
-    span = first_in(DIRECTIVE, together)
+    span = _first_order(together, 0)
     if span is None:
         return []
     lengths = list(map(len, texts))
@@ -615,8 +615,12 @@ def holding_instructions(together: bytes, texts: Sequence[str]) -> list[int]:
     while span is not None:
         # It may begin between two texts, but never ends there.
         found.append(bisect_right(ends, span[1] - 1))
-        span = first_in(DIRECTIVE, together, ends[found[-1]] - len(_APART))
+        span = _first_order(together, ends[found[-1]] - len(_APART))
     return found
+
+
+def _first_order(raw: bytes, start: int) -> Span | None:
+    return next((span for span in spans_in(DIRECTIVE, raw, start) if _is_order(raw, *span)), None)
 
 
 def stem(word: bytes) -> bytes:

@@ -533,6 +533,9 @@ class Obedience:
                 self._reasons.suspect(self._orders.suggestion_to_use(call))
         if tool.kind == "read" and not any(urls_in(value) for _, value in given):
             return None
+        # What the user asked for takes longer to find out.
+        if not self._was_instructed_before(call) and not self._is_named(call):
+            return None
         any_tone = self._counts_in_any_tone(call, tool)
         if not any_tone and not self._was_pressed_before(call):
             return None
@@ -618,10 +621,10 @@ class Obedience:
             for _, value in self._given[call.index]
             if value not in before or "http" in value.lower()
         ]
+        if not own or not self._was_instructed_before(call):
+            return False
         # Without a baseline only what the user did not ask for comes so far: mostly it was read.
         if self._view.baseline is not None and not any(map(self._is_spelled.__getitem__, own)):
-            return False
-        if not own or not self._was_instructed_before(call):
             return False
         if len(self._instructing) == len(self._view.untrusted_texts):
             return True

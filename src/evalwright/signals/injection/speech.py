@@ -149,7 +149,9 @@ class SpokenAnswer:
         for line in self._answer[:_LONGEST_ANSWER].split("\n"):
             for each in _SENTENCE.findall(line)[:_MOST_SENTENCES]:
                 said = _LABEL.sub("", each[:_LONGEST_SENTENCE])
-                found.append(AnswerSentence(_OWN_WORDS.sub("", said).strip()))
+                if "that" in said.lower():  # it ends so, and takes long to be looked for
+                    said = _OWN_WORDS.sub("", said)
+                found.append(AnswerSentence(said.strip()))
         return found[:_MOST_SENTENCES]
 
     @cached
@@ -272,9 +274,12 @@ def _longest_run(words: list[bytes], text: bytes) -> list[bytes]:
 
 def _stems(words: bytes, shortest: int = _SHORTEST_WORD) -> frozenset[bytes]:
     """The beginnings of the words that say something; pairs of characters in other scripts."""
-    found: set[bytes] = set()
     last, split = b"", words.split()
-    if not words.isascii() and len(words.decode("utf-8", "ignore")) < _SHORT * len(split):
+    if words.isascii():
+        told = [w for w in split if w not in _EMPTY and (len(w) >= shortest or not w.isalpha())]
+        return frozenset([word if b"." in word else word[:_STEM] for word in told])
+    found: set[bytes] = set()
+    if len(words.decode("utf-8", "ignore")) < _SHORT * len(split):
         shortest = min(shortest, 2)  # syllables, as in Vietnamese
     for word in split:
         if is_character(word):
