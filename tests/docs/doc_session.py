@@ -158,6 +158,9 @@ def _environment(folder: Path, log: Path) -> dict[str, str]:
         "TERM": "dumb",
         "EVALWRIGHT_DB": str(log),
         "PYTHONDONTWRITEBYTECODE": "1",
+        # A reader has not installed the plugins that these tests need: loading them takes seconds.
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTEST_PLUGINS": "evalwright.pytest_plugin",
     }
 
 
