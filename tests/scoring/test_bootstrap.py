@@ -3,7 +3,6 @@
 import msgspec
 import numpy as np
 import pytest
-import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -43,6 +42,8 @@ def a_sample(kind: str, pairs: int) -> list[float]:
 @pytest.mark.parametrize("kind", ["flips", "drift", "tail"])
 @pytest.mark.parametrize("pairs", [8, 12, 40, 190, 700])
 def test_the_interval_is_scipys_percentile_interval_with_the_tails_of_few_pairs(kind, pairs):
+    import scipy.stats  # here, since importing it takes a while
+
     values = a_sample(kind, pairs)
     found = change(values)
     expected = scipy.stats.bootstrap(
@@ -63,6 +64,8 @@ def test_the_interval_is_scipys_percentile_interval_with_the_tails_of_few_pairs(
 
 @pytest.mark.parametrize("pairs", [4, 6, 10, 30, 1000])
 def test_few_pairs_widen_the_interval_as_students_t_does(pairs):
+    import scipy.stats  # here, since importing it takes a while
+
     t = scipy.stats.t.ppf(0.975, pairs - 1)
     expected = scipy.stats.norm.sf(t * (pairs / (pairs - 1)) ** 0.5)
     assert expanded_tail(pairs) == pytest.approx(expected, rel=0.05)

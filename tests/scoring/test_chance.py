@@ -185,3 +185,14 @@ def test_a_hundred_thousand_tasks_with_repeats_are_decided_and_the_p_value_is_ne
 
 def test_a_p_value_of_one_task_is_fishers() -> None:
     assert verdict((5, 5, 0, 5)).p_value == pytest.approx(2 / comb(10, 5))
+
+
+def test_tasks_that_fell_are_named_up_to_five() -> None:
+    def text(count: int) -> str:
+        return verdict(*[(10, 10, 0, 10)] * count).sentence
+
+    assert "Task task-0" in text(1)
+    assert text(2).count("; ") == 1
+    assert "Tasks task-0" in text(2)
+    assert " and " not in text(5)
+    assert text(7).endswith(" and 2 more.")

@@ -125,3 +125,16 @@ def test_each_kind_damages_some_answer_and_the_same_way_for_a_seed(kind: str) ->
     again = damaged(kind, ANSWER, *calls) or damaged(kind, {"a": {"b": 1}}, *calls)
     assert found == again
     assert all((each.calls != calls) == (kind in OF_CALLS) for each in found)
+
+
+@pytest.mark.parametrize("before", ["12", "1,250", "3,000,000", "14.50", "0.5", "7"])
+def test_another_number_is_off_by_a_fifth_to_a_half_and_written_alike(before: str) -> None:
+    for seed in range(20):
+        (found,) = damaged("number", f"There are {before} here.", seed=seed)
+        value, other = (float(each.replace(",", "")) for each in (before, found.after))
+        assert other != value
+        assert 1.15 * value - 1 <= other <= 1.55 * value + 1
+        if value > 100:
+            assert 1.19 * value <= other <= 1.51 * value
+        assert ("," in found.after) == ("," in before)
+        assert len(found.after.partition(".")[2]) == len(before.partition(".")[2])

@@ -136,3 +136,12 @@ def test_by_the_first_rule_one_bar_on_the_score_is_over_all_tasks() -> None:
     (default,) = pass_bars(TASKS, Thresholds(), RESULTS, FIRST_RULE)
     assert (default.met, default.in_words) == (True, "0.7 (the default bar)")
     assert pass_bars(TASKS, Thresholds(), RESULTS, CURRENT_RULE)[0].met is False
+
+
+def test_a_score_is_weighed_where_any_task_has_another_weight() -> None:
+    tasks = [
+        Task(name, "x", Expected("checks", checks=[]), weight=w)
+        for name, w in (("a", 3.0), ("b", 2.0))
+    ]
+    (bar,) = pass_bars(tasks, Thresholds(pass_score=0.5), {name: RESULTS[name] for name in "ab"})
+    assert bar.score == 0.8

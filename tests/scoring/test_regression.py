@@ -250,3 +250,19 @@ def test_what_is_significant_is_a_regression_and_the_delta_lies_in_its_interval(
     if report.score_change:
         low, high = report.score_change.low, report.score_change.high
         assert low - 1e-12 <= report.score_delta <= high + 1e-12
+
+
+def test_a_baseline_of_other_tasks_is_not_compared_with():
+    with pytest.raises(ValueError, match="zip"):
+        change_against_baseline([verdicts_of(a_run([PASS, PASS]))], a_baseline([PASS]))
+
+
+def test_a_group_is_called_by_its_runs():
+    group = replace(a_baseline([PASS]), group="nightly")
+    repeated = [BaselineTask(1.0, True, repeats=(count, 3)) for count in (1, 2)]
+    assert called(group) == "nightly, 0 runs"
+    assert called(replace(group, tasks=repeated)) == "nightly, 3 runs"
+    once = [BaselineTask(1.0, True, repeats=(1, 1))]
+    assert called(replace(group, tasks=once, name="main", age_s=0)).startswith(
+        "main (nightly, 1 run, "
+    )

@@ -18,7 +18,7 @@ from builders import (
     an_error,
     as_document,
 )
-from evalwright.contracts.events import ProviderUsage
+from evalwright.contracts.events import SIMULATED_USER, ProviderUsage
 from evalwright.contracts.schema import SUMMARY, check_schema
 from evalwright.contracts.suite import Suite
 from evalwright.contracts.summary import EvalSummary, SafetyFinding, to_json
@@ -208,3 +208,19 @@ def test_the_same_summary_gives_the_same_bytes_ending_in_a_newline():
 def test_a_summary_is_read_back_as_it_was_written():
     summary = a_summary()
     assert msgspec.json.decode(to_json(summary), type=EvalSummary) == summary
+
+
+def test_weights_count_though_no_task_has_the_usual_one():
+    weights = {"heavy": 3.0, "light": 2.0}
+    tasks = [msgspec.structs.replace(a_task(name), weight=w) for name, w in weights.items()]
+    facts = [a_score("heavy", 1.0), a_score("light", 0.0)]
+    assert tallied(a_suite(tasks=tasks), facts).summary().aggregate_score == 0.6
+
+
+def test_what_playing_users_has_cost_is_told_apart():
+    tally = Tally(a_suite(1))
+    for cost, node in ((0.1, "user"), (0.2, "user"), (None, "user"), (0.4, None), (None, None)):
+        node_id = SIMULATED_USER if node else None
+        tally.add_usage(msgspec.structs.replace(a_usage(cost), node_id=node_id), "task-1")
+    assert tally.users == Cost(0.3, 3, 1)
+    assert tally.cost == Cost(0.7, 5, 2)

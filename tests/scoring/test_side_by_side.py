@@ -82,3 +82,8 @@ def test_repeats_of_a_variant_show_that_a_single_task_broke() -> None:
     (change,) = side_by_side([before, variant("b", *[summary("++-")] * 5)]).changes
     assert change.is_worse
     assert [each.task_id for each in change.fallen] == ["task-2"]
+
+
+def test_a_rate_is_of_all_tasks() -> None:
+    (found,) = side_by_side([variant("a", summary("+---"))]).variants
+    assert (found.pass_rate, found.passed_count, found.task_count) == (0.25, 1, 4)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evalwright.scoring import statistics
 from evalwright.scoring.statistics import (
     LEVEL,
     PairedChange,
@@ -278,3 +279,8 @@ def test_the_correlation_of_the_sides_narrows_the_interval():
 )
 def test_p_values_in_words(p, words):
     assert p_in_words(p) == words
+
+
+def test_only_sizes_that_are_whole_steps_are_told_apart_exactly():
+    assert statistics._on_a_grid([1.0, 0.5]) == ([2, 1], 0)
+    assert statistics._on_a_grid([1.0, 2**-0.5])[1] == 2

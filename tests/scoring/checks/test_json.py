@@ -119,3 +119,8 @@ def test_each_member_is_at_its_own_path(value):
     document = {"a b": [value, {"c": value}]}
     assert value_at(document, path_parts("$['a b'][0]"))[0] == value
     assert value_at(document, path_parts("$['a b'][1].c"))[0] == value
+
+
+def test_a_path_begins_at_the_whole():
+    with pytest.raises(ValueError, match=r"^a path begins with \$$"):
+        path_parts("a.b")

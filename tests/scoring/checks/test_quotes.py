@@ -86,3 +86,9 @@ def test_of_many_names_the_first_are_told():
     assert named(["a", "b"]) == "“a”, “b”"
     assert named(list("abc"), 3) == "“a”, “b”, “c”"
     assert named(list("abcd"), 2) == "“a”, “b” and 2 more"
+
+
+def test_what_stands_at_a_place_is_shown_with_what_was_left_out_around_it():
+    assert shown_around("x" * LONGEST, 0) == "x" * LONGEST
+    assert shown_around("x" * (LONGEST + 1), 0) == "x" * LONGEST + " … (1 characters)"
+    assert shown_around("x" * (LONGEST + 1), LONGEST) == "… (1 characters) " + "x" * LONGEST

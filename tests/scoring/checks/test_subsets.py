@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from looking import calls, passes, said
 
 from effort import takes_at_most
+from evalwright.contracts.events import RowChange
 from evalwright.scoring.checks import subsets
+from evalwright.scoring.checks.base import EndState
 from strategies import json_values
 
 LONG = 5_000
@@ -129,3 +131,44 @@ def test_of_thousands_of_calls_those_with_the_arguments_are_found_at_once():
     assert said({"does_not_call": [{"tool": "get", "args": {"id": 7}}, "put"]}, "x", calls=made)
     reason = said({"does_not_call": ["put", {"tool": "get", "args": {"id": 7}}]}, calls=made).reason
     assert reason == "get is called: call 8 of 5000"
+
+
+WORLD = EndState(
+    {"orders": [{"id": 1}, {"id": 2}], "users": [1]},
+    [
+        RowChange("orders", 0, {"id": 1}),
+        RowChange("orders", 1, {"id": 2}, {"id": 2, "paid": True}),
+        RowChange("orders", 2, after={"id": 3}),
+    ],
+)
+
+
+def test_a_world_is_as_its_changes_left_it():
+    assert WORLD.after == {"orders": [{"id": 2, "paid": True}, {"id": 3}], "users": [1]}
+    assert WORLD.before["orders"] == [{"id": 1}, {"id": 2}]
+
+
+@pytest.mark.parametrize(
+    ("argument", "reason"),
+    [
+        ({"path": "$.orders", "changed": True}, ""),
+        ({"path": "$.orders", "changed": False}, "$.orders has changed"),
+        ({"path": "$.orders", "unchanged": True}, "$.orders has changed"),
+        ({"path": "$.users", "unchanged": True}, ""),
+        ({"path": "$.users", "changed": True}, "$.users is as it was"),
+    ],
+)
+def test_what_an_agent_changed_in_its_world_is_told_from_what_it_left(argument, reason):
+    result = said({"state": argument}, world=WORLD)
+    assert (result.passed, result.score) == (not reason, 0.0 if reason else 1.0)
+    assert result.reason == reason
+    assert result.actual == WORLD.after[argument["path"][2:]]
+
+
+def test_a_world_without_the_collection_or_no_world_at_all_tells_nothing():
+    result = said({"state": {"path": "$.bills", "changed": True}}, world=WORLD)
+    assert result.broken
+    assert result.reason == "the world has no collection 'bills'; there are: orders, users"
+    empty = said({"state": {"path": "$.bills"}}, world=EndState({}, []))
+    assert empty.reason.endswith("there are: none")
+    assert said({"state": {"path": "$.bills"}}).broken

@@ -5,6 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from looking import passes, refused, said
 
+from evalwright.scoring.checks.base import Examined
+from evalwright.scoring.checks.python_ import _field, portable
+
 
 @pytest.mark.parametrize(
     ("check", "output"),
@@ -151,3 +154,61 @@ def test_characters_in_another_form_are_told():
         "another form of its characters" in said({"contains": "caf\u00e9"}, "A cafe\u0301").reason
     )
     assert "they look the same" in said({"equals": "caf\u00e9"}, "cafe\u0301").reason
+
+
+def test_a_beginning_that_is_there_is_told_if_it_is_half_of_the_text():
+    told = said({"contains": "abcdefgh"}, "say abcd.").reason
+    assert told == "“abcdefgh” is not in the output; after “abcd” comes “….”"
+    assert said({"contains": "abcdefghij"}, "say abcd.").reason.endswith("is not in the output")
+
+
+def test_a_pattern_that_does_not_match_scores_nothing():
+    result = said({"regex": "x+"}, "ab")
+    assert (result.passed, result.score) == (False, 0.0)
+    assert result.reason == "the output has no match of x+"
+
+
+def test_all_shows_what_was_looked_at_first_or_what_failed_first():
+    assert said({"all": [{"contains": "a"}, {"contains": "b"}]}, "ab").actual == "ab"
+    assert (
+        said(
+            {
+                "all": [
+                    {"json": {"path": "$.a", "equals": 1}},
+                    {"json": {"path": "$.b", "equals": 1}},
+                ]
+            },
+            {"a": 1, "b": 2},
+        ).actual
+        == 2
+    )
+
+
+def test_a_part_of_a_part_belongs_to_the_whole_answer():
+    whole = Examined(output={"a": {"b": 1}})
+    part = whole.with_part({"b": 1}).with_part(1)
+    assert (part.output, part.whole) == (1, whole)
+
+
+class Judged:
+    """What a function of a user may return: any object with these fields."""
+
+    passed = True
+    score = 0.5
+    reason = "good"
+
+
+def test_what_a_function_returned_goes_to_another_process_without_its_classes():
+    for plain in (None, True, 3, 0.5, "text", {"pass": True, "score": 1}, [1, {"a": 2}]):
+        assert portable(plain) == plain
+    told = {"passed": True, "score": 0.5, "reason": "good", "expected": None, "actual": None}
+    assert portable(Judged()) == told
+    assert portable(Examined).startswith("<class"), "it is no result"
+    assert "cannot be read" in str(portable({"a": object()}))
+
+
+def test_pass_is_another_name_of_passed_and_of_nothing_else():
+    assert _field({"pass": True}, "passed") is True
+    assert _field({"pass": True, "passed": False}, "passed") is False
+    assert _field({"pass": True}, "score") is None
+    assert _field({"pass": True, "score": 0.5}, "score") == 0.5
