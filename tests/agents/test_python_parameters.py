@@ -82,7 +82,7 @@ def test_a_field_that_the_input_lacks_is_named(tmp_path: Path) -> None:
     def wants_more(question: str, carrier: str) -> str:
         return f"{question} {carrier}"
 
-    told = "asks for carrier; the task's input has question, style"
+    told = "asks for carrier; the task's input has question, style: take the task alone"
     with pytest.raises(ew.EvalwrightError, match=told):
         ew.run(SUITE, agent=wants_more, db=tmp_path / "runs.db")
 

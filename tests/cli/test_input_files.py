@@ -310,3 +310,20 @@ def test_the_log_is_where_the_environment_says_else_in_the_users_data(
     assert evalwright("run", suite, *YES).code == 0
     assert len(evalwright("runs", "--json").json()) == 1
     assert (tmp_path / "data" / "evalwright" / "evalwright.db").is_file()
+
+
+@pytest.mark.parametrize(
+    ("agent", "remedy"),
+    [
+        ("agent.py:nothing", "nothing() takes nothing; an agent takes the task: def nothing(task)"),
+        ("openai:gpt-4.1", "a model is named with --model"),
+        ("agent.py", "name the function: agent.py:nothing"),
+    ],
+)
+def test_what_cannot_be_an_agent_is_told_with_the_remedy(
+    evalwright: Evalwright, agent: str, remedy: str
+) -> None:
+    (evalwright.folder / "agent.py").write_text("def nothing():\n    return 1\n")
+    refused = evalwright("run", evalwright.suite(), "--agent", agent)
+    assert refused.code == 2
+    assert remedy in refused.err

@@ -279,7 +279,9 @@ def _call_by_name(
     missing = ", ".join(sorted(required - offered.keys()))
     has = ", ".join(map(str, given)) or "no fields"
     raise AgentFailure(
-        "agent_error", f"the agent's function asks for {missing}; the task's input has {has}"
+        "agent_error",
+        f"the agent's function asks for {missing}; the task's input has {has}: "
+        "take the task alone, or what its input has",
     )
 
 
@@ -311,6 +313,15 @@ def load_python(
     source, _, name = ref.rpartition(":")
     if not source or not name:
         raise _unusable(ref, unnamed_function(ref) or FORMS)
+    if not source.endswith(".py") and not name.replace(".", "").isidentifier():
+        raise BadInput(
+            phrase(
+                "{@agent:{ref}}: {name!r} cannot be a function; a model is named with {@model}, "
+                "and the manifest that it plays with {@agent}",
+                ref=ref,
+                name=name,
+            )
+        )
     module = _load_file(Path(source), ref) if source.endswith(".py") else _load_module(source, ref)
     try:
         function = operator.attrgetter(name)(module)
@@ -321,6 +332,8 @@ def load_python(
         raise _unusable(ref, f"{source} has no {name!r} (it has: {offered})") from None
     if not _is_usable(function):
         raise _unusable(ref, f"{name} is not a function; name a function or an instance")
+    if not _takes_something(function):
+        raise _unusable(ref, f"{name}() takes nothing; an agent takes the task: def {name}(task)")
     derived = function_id(source, name)
     return PythonAgent(
         function,
@@ -332,6 +345,13 @@ def load_python(
 
 def _is_usable(function: Any) -> bool:
     return callable(function) and not inspect.isclass(function)
+
+
+def _takes_something(function: Any) -> bool:
+    try:
+        return bool(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # it does not tell
+        return True
 
 
 def _unusable(ref: str, why: str) -> BadInput:

@@ -163,7 +163,12 @@ def _parse_yaml(source: bytes, name: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "$"
-        problem = Problem(where, f"not valid YAML: {error.problem or error.context}")
+        told, remedy = error.problem or error.context or "", ""
+        if told == "found character that cannot start any token":
+            remedy = "indent with spaces, not tabs, and put quotes around a text that begins so"
+        elif isinstance(error, yaml.parser.ParserError | yaml.scanner.ScannerError):
+            remedy = "see how far the lines here are indented, and whether quotes and brackets end"
+        problem = Problem(where, f"not valid YAML: {told}", remedy)
         raise InvalidDocument(name, [problem]) from None
     except yaml.reader.ReaderError as error:
         where = _place(text.partition(chr(error.character))[0])

@@ -47,6 +47,7 @@ _EXAMPLES = {
     "url": "for example https://tools.example.com/orders",
 }
 
+_MOST_MEANT = 10  # unknown fields that are told what was meant by them
 MAX_MESSAGE = 300  # the validator quotes the whole value that is wrong
 MOST_CHECKED_VALUES = 10_000  # of a document; each may break several rules, and an error takes 3 KB
 MOST_CHECKED_PARTS = (
@@ -78,6 +79,23 @@ def published_schemas() -> dict[str, str]:
     folder = files("evalwright.contracts") / "schemas"
     names = sorted(each.name.removesuffix(".schema.json") for each in folder.iterdir())
     return {name: load_schema(name)["title"] for name in names}
+
+
+# What other tools call a field, a field that the object must have for that, and what to write.
+_CHECKS = (
+    "assert asserts assertions checks evaluators expectations graders guards guardrails metrics"
+)
+_ELSEWHERE = (
+    ("tests testcases cases samples examples scenarios evals", "tasks", "tasks"),
+    (f"{_CHECKS} scorer scorers scoring", "checks", "checks"),
+    (f"{_CHECKS} scorer scorers scoring", "defaults", "defaults: {checks: […]}, for every task"),
+    ("dataset datasets csv jsonl file files", "data", "data: [file]"),
+    ("provider providers model models llm target targets solver", "agent", "agent, or run --model"),
+    ("prompt prompts", "agent", "the prompt in the agent; see docs/from-other-tools.md"),
+    ("prompt prompts question query user message messages", "input", "input"),
+    ("target ideal answer output expectedoutput groundtruth reference", "expected", "expected"),
+    ("threshold bar passrate passscore passthreshold", "thresholds", "thresholds: {passRate: 0.9}"),
+)
 
 
 def check_schema(document: Any, name: str) -> list[Problem]:
@@ -223,28 +241,46 @@ def _remedy(error: "ValidationError", schema: Any) -> str:
         return _EXAMPLES[str(name)]
     if "examples" in schema:
         return f"for example {msgspec.json.encode(schema['examples'][0]).decode()}"
-    return "schema rule " + "/".join(str(part) for part in error.schema_path)
+    plain = rule in ("type", "required")  # the message says all
+    return "" if plain else "schema rule " + "/".join(map(str, error.schema_path))
 
 
 def _known_fields(instance: Any, fields: dict[str, Any]) -> str:
+    unknown = [key for key in instance if key not in fields]
+    meant = {key: _meant_field(key.lower(), fields) for key in unknown[:_MOST_MEANT]}
+    words = [f"{key}: write {text}" for key, text in meant.items() if text]
+    if len(unknown) > 1 and words:
+        return "; ".join(words)
+    if words:
+        text = next(filter(None, meant.values()))
+        return f"did you mean {text}?" if text in fields else f"write {text}"
+    return f"known here: {', '.join(fields)}"
+
+
+def _meant_field(name: str, fields: dict[str, Any]) -> str:
+    """What was probably meant by a field: one that is almost called so, or is elsewhere."""
     from difflib import get_close_matches
 
-    by_lower = {name.lower(): name for name in fields}
-    for key in instance:
-        if key not in fields:
-            name = key.lower()
-            near = get_close_matches(name, by_lower, n=1, cutoff=0.8)
-            near = near or [field for field in by_lower if name.endswith(field)]  # taskId, for id
-            near = near or get_close_matches(name, by_lower, n=1)
-            if near:
-                return f"did you mean {by_lower[near[0]]}?"
-    return f"known here: {', '.join(fields)}"
+    by_lower = {field.lower(): field for field in fields}
+    if near := get_close_matches(name, by_lower, n=1, cutoff=0.8):
+        return by_lower[near[0]]
+    plain = name.replace("_", "").replace("-", "")
+    for names, needed, text in _ELSEWHERE:
+        if plain in names.split() and needed in fields:
+            return text
+    near = [field for field in by_lower if name.endswith(field)]  # taskId, for id
+    near = near or get_close_matches(name, by_lower, n=1)
+    return by_lower[near[0]] if near else ""
 
 
 def _message(error: "ValidationError") -> str:
     import jsonschema_rs
 
-    if not isinstance(error.kind, jsonschema_rs.ValidationErrorKind.Enum):
+    kinds = jsonschema_rs.ValidationErrorKind
+    if isinstance(error.kind, kinds.AdditionalProperties):
+        names = ", ".join(map(repr, error.kind.unexpected))
+        return _shortened(f"unknown field{'s' * (len(error.kind.unexpected) > 1)} {names}")
+    if not isinstance(error.kind, kinds.Enum):
         return _shortened(error.message)
     given, *choices = (
         msgspec.json.encode(each).decode() for each in (error.instance, *error.kind.options)

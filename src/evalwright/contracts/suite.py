@@ -17,6 +17,12 @@ Mode = Literal["golden", "rubric", "adversarial", "regression", "live-shadow"]
 Score = Annotated[float, Meta(ge=0, le=1)]
 ModelClass = Literal["reasoning", "writing", "coding", "research", "classification", "general"]
 
+_OF_A_SUITE = {"suiteId", "version", "modes", "tasks", "data"}  # at least one of them
+_NOT_A_SUITE = Problem(
+    "$",
+    "not a suite: it has neither `evalwright: 1` nor a suiteId",
+    "begin it with `evalwright: 1`; for files of other tools see docs/from-other-tools.md",
+)
 _NOT_PORTABLE = Problem(
     "$.evalwright",
     "a suite with checks, where an OpenWOP suite is needed",
@@ -284,6 +290,8 @@ def _read(
         members = msgspec.json.decode(source, type=dict[str, msgspec.Raw])
         if "evalwright" in members:
             return None, [_NOT_PORTABLE]
+        if members.keys().isdisjoint(_OF_A_SUITE):
+            return None, [_NOT_A_SUITE]
         raw_tasks = msgspec.json.decode(members["tasks"], type=list[msgspec.Raw])
         rest = {key: msgspec.json.decode(raw) for key, raw in members.items() if key != "tasks"}
         tasks, problems = _read_tasks(raw_tasks, strategies)

@@ -256,6 +256,34 @@ data: { fiel: rows.csv }
         assert problems_of(tmp_path, text)[0].startswith("$.tasks[0]: line 5, task a: ")
         assert f"did you mean {near}?" in problems_of(tmp_path, text)[0]
 
+    @pytest.mark.parametrize(
+        ("top", "remedy"),
+        [
+            ("tests: []", "did you mean tasks?"),
+            ("testCases: []", "did you mean tasks?"),
+            ("guards: []", "write defaults: {checks: […]}, for every task"),
+            ("checks: []", "write defaults: {checks: […]}, for every task"),
+            ("dataset: q.csv", "write data: [file]"),
+            ("providers: []", "write agent, or run --model"),
+            ("prompts: []", "write the prompt in the agent; see docs/from-other-tools.md"),
+            ("threshold: 0.9", "did you mean thresholds?"),
+            (
+                "guards: []\ntests: []",
+                "guards: write defaults: {checks: […]}, for every task; tests:",
+            ),
+        ],
+    )
+    def test_what_other_tools_call_a_field_is_told_in_words_of_here(self, tmp_path, top, remedy):
+        assert remedy in problems_of(tmp_path, f"evalwright: 1\n{top}\n")[-1]
+
+    @pytest.mark.parametrize(
+        ("wrong", "right"),
+        [("assert", "checks"), ("metrics", "checks"), ("prompt", "input"), ("target", "expected")],
+    )
+    def test_the_same_of_a_task(self, tmp_path, wrong, right):
+        text = f"evalwright: 1\ntasks:\n  - input: Hi\n    {wrong}: x\n"
+        assert f"did you mean {right}?" in problems_of(tmp_path, text)[0]
+
     def test_another_version_of_the_form_is_refused(self, tmp_path):
         assert "line 1" in problems_of(tmp_path, SHOP.replace("evalwright: 1", "evalwright: 2"))[0]
 

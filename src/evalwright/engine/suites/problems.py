@@ -17,7 +17,7 @@ from evalwright.contracts.jsonvalue import child, parse
 
 MOST_SEARCHED = 20 << 20  # bytes
 _STEP = re.compile(r'\.([A-Za-z_]\w*)|\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]')
-_UNKNOWN = re.compile(r"\('([^']+)'.* unexpected\)$")
+_UNKNOWN = re.compile(r"^unknown fields? '([^']+)'")
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
