@@ -65,6 +65,7 @@ def show_run(
     *,
     with_events: bool,
     task_id: str | None,
+    full: bool,
     with_tasks: bool,
     with_table: bool,
     by_tag: bool,
@@ -82,7 +83,7 @@ def show_run(
     )
     with results.places(), log_for(db, run) as log:
         run_ids = find_runs(log, or_latest(log, run))
-        viewer = LogViewer(log, as_json=as_json, show_secrets=show_secrets)
+        viewer = LogViewer(log, as_json=as_json, show_secrets=show_secrets, full=full)
         if with_events or task_id:
             for number, run_id in enumerate(run_ids, 1):
                 if len(run_ids) > 1 and not as_json:
@@ -125,10 +126,11 @@ def write_reports(results: Results, log: EventLog, histories: Sequence[History])
 class LogViewer:
     """What is shown of the runs of a log, with secrets or without."""
 
-    def __init__(self, log: EventLog, *, as_json: bool, show_secrets: bool) -> None:
+    def __init__(self, log: EventLog, *, as_json: bool, show_secrets: bool, full: bool) -> None:
         self._log = log
         self._as_json = as_json
         self._show_secrets = show_secrets
+        self._full = full  # of a task, however long it is
 
     def result(self, history: History) -> None:
         """The scorecard of a run, or its summary."""
@@ -268,7 +270,7 @@ class LogViewer:
                 story.task.input, said, evident, agent=agent.name, longest=_WHOLE
             )
             head, *more = render_story(story, style, with_trace=True)
-            lines = [head, *render_transcript(steps, style), "", *more]
+            lines = [head, *render_transcript(steps, style, full=self._full), "", *more]
             if read.record.coverage is not UNSET:
                 seen = f"observed  {coverage_in_words(read.record.coverage)}"
                 lines += wrapped(seen, style.width, "      ", " " * 16)

@@ -18,7 +18,7 @@ EXAMPLES = """\b
 Examples:
   evalwright show latest
   evalwright show latest --table
-  evalwright show latest --task refund-window
+  evalwright show latest --task refund-window --full
   evalwright show latest --events --json > run.jsonl
   evalwright show latest --tasks --json > tasks.jsonl
   evalwright show latest --by-tag
@@ -33,6 +33,7 @@ Examples:
 @click.option("--table", "with_table", is_flag=True, help="Show what did not pass as a table.")
 @click.option("--tasks", "with_tasks", is_flag=True, help="Show every task: checks, cost, latency.")
 @click.option("--by-tag", "by_tag", is_flag=True, help="Show what the tasks of each tag came to.")
+@click.option("--full", is_flag=True, help="With --task: cut no text, leave out no step.")
 @form_options("run", "Write a {title} report to this file.")
 @secrets_option
 @json_option

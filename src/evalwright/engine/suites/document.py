@@ -192,7 +192,7 @@ def _broken_entries(problems: list[Problem], document: Any) -> set[str] | None:
             continue
         entry = document[found[1]][int(found[2])]
         # Of an entry with a field too many, the checks can be looked at as well.
-        is_more = problem.path == found[0] and problem.message.startswith("Additional")
+        is_more = problem.path == found[0] and problem.message.startswith("unknown field")
         if not (is_more and "checks" in entry and "input" in entry):
             broken.add(found[0])
     return broken

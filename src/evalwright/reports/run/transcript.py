@@ -6,14 +6,43 @@ from evalwright.reports.design.talk import Remark, TalkStep
 from evalwright.reports.formats.console import Style, cut, width, wrapped
 
 _INDENT = "    "
+_MOST_STEPS = 60
+_MOST_LINES = 12  # of a text
 
 
-def render_transcript(steps: Sequence[TalkStep], style: Style) -> list[str]:
-    """The steps of a conversation; what failed is unfolded."""
-    return [line for step in steps for line in _lines(step, style)]
+def render_transcript(steps: Sequence[TalkStep], style: Style, *, full: bool = False) -> list[str]:
+    """The steps of a conversation; what failed is unfolded. Unless `full`, it has a bounded length.
+
+    Of very many steps the first and the last are shown, and those that failed.
+    """
+    half, count = _MOST_STEPS // 2, len(steps)
+    failed = [place for place in range(half, count - half) if steps[place].bad]
+    chosen = {*range(half), *failed[:half], *range(max(count - half, 0), count)}
+    lines: list[str] = []
+    passed_over = 0
+    for place, step in enumerate(steps):
+        if not full and place not in chosen:
+            passed_over += 1
+            continue
+        if passed_over:
+            told = f"{passed_over:,} more {'step' if passed_over == 1 else 'steps'}: --full"
+            lines += ["", style.dim(f"{_INDENT}… {told}")]
+            passed_over = 0
+        lines += _lines(step, style, None if full else _MOST_LINES)
+    return lines
 
 
-def _lines(step: TalkStep, style: Style) -> Iterator[str]:
+def _said(text: str, style: Style, indent: str, most: int | None) -> Iterator[str]:
+    """A text, and how much of it is not shown."""
+    lines = wrapped(text, style.width, indent)
+    if most is None or len(lines) <= most + 1:
+        yield from lines
+        return
+    yield from lines[:most]
+    yield style.dim(f"{indent}… {len(lines) - most:,} more lines: --full")
+
+
+def _lines(step: TalkStep, style: Style, most: int | None) -> Iterator[str]:
     room = style.width
     if step.kind == "note":
         yield from ("", f"  {style.dim(cut(step.text, room - 2))}")
@@ -24,16 +53,25 @@ def _lines(step: TalkStep, style: Style) -> Iterator[str]:
         yield from ("", f"  {style.bold(by)}{beside}")
         if not is_beside:
             yield f"{_INDENT}{style.dim(facts)}"
-        yield from wrapped(step.text, room, _INDENT)
+        yield from _said(step.text, style, _INDENT, most)
+        for check in step.failed:
+            first, *rest = wrapped(f"{check.name}  {check.why}", room - 2, _INDENT, f"{_INDENT}  ")
+            yield f"{_INDENT}{style.shape('failed')} {first.strip()}"
+            yield from rest
     else:
         yield _folded(step, style)
         if step.is_open:
-            for said in filter(None, (step.text, step.sent, step.error or step.returned)):
-                yield from wrapped(said, room, f"{_INDENT}  ")
+            for mark, said in (("  ", step.text), ("  ", step.sent), ("→ ", _came(step))):
+                first, *rest = [*_said(said, style, f"{_INDENT}  ", most)] if said else [""]
+                yield from [f"{_INDENT}{mark}{first.strip()}", *rest] if said else ()
         elif step.returned:
             yield f"{_INDENT}→ {style.dim(cut(step.returned, room - 6))}"
     for finding in step.findings:
         yield from _finding(finding, style)
+
+
+def _came(step: TalkStep) -> str:
+    return step.error or step.returned or ""
 
 
 def _folded(step: TalkStep, style: Style) -> str:
