@@ -81,6 +81,7 @@ def test_the_queue_has_failed_flaky_and_doubtful_tasks_and_no_others(tenant: Ten
     assert listed(tenant.visitor, "?kind=flaky") == ["flaps"]
     assert listed(tenant.visitor, "?kind=unsure") == ["doubtful"]
     assert listed(tenant.visitor, "?q=wro&kind=nothing") == ["wrong"]
+    assert '>Review<span class="count">3<' in tenant.visitor.get("/agents").text
     page = tenant.visitor.get("/review").text
     assert "passed in 1 of 2 runs" in page
     assert "judges agree by 66.7%" in page

@@ -23,6 +23,7 @@ from evalwright.host.access.quotas import Stores
 from evalwright.host.http.errors import ApiError
 from evalwright.host.http.routing import ApiCall
 from evalwright.host.web.folder_runs import FolderRuns
+from evalwright.host.web.run_views import views_of
 from evalwright.host.web.sessions import WebSession
 from evalwright.host.web.static_files import address_of
 from evalwright.reports.design import files as design
@@ -154,12 +155,21 @@ def page(
 ) -> Response:
     """A template in the layout, with what the layout needs; values are escaped."""
     path: str = call.request.scope["path"]
+    waiting = views_of(call.host).waiting(call.principal.partition)
+    counts = {"/review": waiting if call.may("runs:annotate") else 0}
     return part(
         call,
         template,
         status_code,
         title=title,
-        menu=[{**entry, "is_here": _is_at(path, entry["address"])} for entry in call.menu],
+        menu=[
+            {
+                **entry,
+                "is_here": _is_at(path, entry["address"]),
+                "count": counts.get(entry["address"], 0),
+            }
+            for entry in call.menu
+        ],
         sprite=as_markup(design.sprite()),
         is_local=call.is_local,
         place=call.principal.place,

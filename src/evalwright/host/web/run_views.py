@@ -4,6 +4,7 @@ A run that has ended does not change, so what was made of its log can be kept; w
 still there is asked each time. Of a run that goes on, the scores are read on from where they were.
 """
 
+import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -50,6 +51,7 @@ MOST_PLANNED = 128 * 1024 * 1024  # bytes of the plans that are kept
 MOST_COMPARED = 100_000  # tasks in all comparisons that are kept
 MOST_STEPS = 200_000  # in all timelines that are kept
 MOST_DRAWN = 16_000_000  # characters of tables that are kept
+KNOWN_SECONDS = 600  # that the menu says how many tasks wait for a person
 MOST_SETUPS = 10_000  # runs of which it is known what ran
 MOST_VERDICTS = 1000  # runs whose bars and the sentence on them are kept
 MOST_DOUBTS = 200_000  # tasks of which it is known whether judges agreed
@@ -119,6 +121,7 @@ class RunViews:
             MOST_VERDICTS
         )
         self.doubts: SharedCache[RunKey, Doubts] = SharedCache(MOST_DOUBTS)
+        self._waiting: dict[str, tuple[float, int]] = {}  # by partition, and when it was known
         self._setups: SharedCache[RunKey, RunSetup] = SharedCache(MOST_SETUPS)
 
     async def of(self, run: RunHandle) -> RunView:
@@ -179,6 +182,15 @@ class RunViews:
             found = await run.in_reader(partial(reader.read, run.log, run.run_id))
         await run.in_reader(found.prepare)
         return len(found.rows), found, facts.ended_us is not None
+
+    def note_waiting(self, partition: str, count: int) -> None:
+        """Keep how many tasks wait for a person, as somebody has just seen."""
+        self._waiting[partition] = time.monotonic(), count
+
+    def waiting(self, partition: str) -> int:
+        """How many tasks wait for a person, for the menu; 0 where nobody has looked lately."""
+        at_s, count = self._waiting.get(partition, (0.0, 0))
+        return count if time.monotonic() - at_s < KNOWN_SECONDS else 0
 
     async def setup(self, run: RunHandle, facts: RunFacts) -> RunSetup:
         """What a run was of: suite, agent, model and commit."""

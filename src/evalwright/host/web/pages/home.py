@@ -51,7 +51,7 @@ async def _review(call: PageCall) -> dict[str, Any] | None:
     queue = await in_time(call, read_queue(call, run="", suite="", agent=""))
     if queue is None:
         return None
-    waiting = [each for each in queue.items if each.key not in queue.said]
+    waiting = queue.waiting
     kinds = [
         (sum(each.kinds[0] == kind for each in waiting), words)
         for kind, words in KIND_WORDS.items()

@@ -99,6 +99,11 @@ class ReviewQueue(NamedTuple):
     judged: dict[str, Doubts]  # by run
     unread: int  # runs whose judges were not heard yet
 
+    @property
+    def waiting(self) -> list[ReviewItem]:
+        """What nobody has said anything of."""
+        return [each for each in self.items if each.key not in self.said]
+
 
 class ReviewAsked(Filters, frozen=True):
     """The filters in an address, or in a form."""
@@ -502,7 +507,10 @@ async def read_queue(call: PageCall, *, run: str, suite: str, agent: str) -> Rev
         items = _items(recent.runs, shown, judged)
         return ReviewQueue(items, recent, said, read_leases(call), judged, unread)
 
-    return await call.in_reader(read)
+    queue = await call.in_reader(read)
+    if not (run or suite or agent):
+        views_of(call.host).note_waiting(call.principal.partition, len(queue.waiting))
+    return queue
 
 
 def _items(
