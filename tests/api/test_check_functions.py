@@ -83,6 +83,8 @@ EXAMPLES = [
         {"calls_in_order": {"tools": ["a", "b"], "exact": True}},
     ),
     (ew.does_not_call("a"), {"does_not_call": "a"}),
+    (ew.retrieved(["a"], mrr=0.5), {"retrieved": {"ids": ["a"], "mrr": 0.5}}),
+    (ew.cites(["a"]), {"cites": ["a"]}),
     (ew.state(unchanged=True), {"state": {"unchanged": True}}),
     (
         ew.state("$.a", ew.contains("x"), subset={"b": 1}, changed=True),

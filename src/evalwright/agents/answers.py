@@ -16,6 +16,7 @@ from evalwright.trace.importers.messages import events_of_messages
 from evalwright.trace.importers.streams import assembled
 from evalwright.trace.model import (
     GOOD_STATUSES,
+    RETRIEVAL,
     FinalOutput,
     Message,
     Retrieval,
@@ -27,7 +28,6 @@ from evalwright.trace.model import (
 )
 from evalwright.trace.paired_calls import pair_results
 
-RETRIEVAL = "retrieval"  # the tool that looking something up counts as
 CALL_FIELDS = frozenset(("tool", "args", "result", "error", "is_ok"))
 _OWN_USAGE = frozenset(("inputTokens", "outputTokens", "cost_usd", "costUsd"))
 _UNNAMED = "unknown"

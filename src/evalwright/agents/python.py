@@ -8,7 +8,7 @@ import operator
 import os
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import CancelledError
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -34,6 +34,7 @@ from evalwright.agents.user_code import (
 from evalwright.contracts.errors import AgentBroken, BadInput
 from evalwright.contracts.messages import phrase
 from evalwright.contracts.short_names import function_id
+from evalwright.trace.model import RETRIEVAL
 
 MAX_MESSAGE = MAX_TRACEBACK = 4000  # characters
 _TYPES_OF_INPUTS = {"str", "dict", "Mapping", "list", "int", "float", "bool"}
@@ -129,6 +130,13 @@ class AgentTask:
         else:
             self._invocation.end_call(call, result=result, error=error)
         return recorded_call(self._invocation, call)
+
+    def record_retrieval(self, query: Any, documents: Iterable[Any]) -> None:
+        """Tell of documents that were looked up, the best first: their ids, or objects with `id`.
+
+        It is recorded as a call of the tool `retrieval`.
+        """
+        self.record_call(RETRIEVAL, {"query": query}, result=list(documents))
 
     def record_message(self, role: str, content: Any) -> None:
         """Tell of a message between agent and model; what the assistant says is recorded."""

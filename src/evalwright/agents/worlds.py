@@ -27,7 +27,7 @@ _TYPES |= {dict: "object", type(None): "null"}
 _READING = ("get", "find")
 
 
-class Table:
+class Collection:
     """The rows of a collection by their numbers, which stay the same as others come and go."""
 
     def __init__(self, rows: dict[int, Row]) -> None:
@@ -36,8 +36,8 @@ class Table:
         self.touched: set[int] = set()
         self._numbers: dict[str, dict[Any, tuple[int, ...]]] = {}  # of rows by field and value
 
-    def copy(self) -> "Table":
-        copied = Table(dict(self.rows))
+    def copy(self) -> "Collection":
+        copied = Collection(dict(self.rows))
         copied.next_number = self.next_number
         copied._numbers = {field: dict(numbers) for field, numbers in self._numbers.items()}
         return copied
@@ -93,7 +93,7 @@ class PreparedWorld:
         """`functions` are those that its tools call, by what the suite calls them."""
         self.name = name
         self.world = world
-        self.tables = {each: Table(dict(enumerate(rows))) for each, rows in world.data.items()}
+        self.tables = {each: Collection(dict(enumerate(rows))) for each, rows in world.data.items()}
         self._functions = functions
         self._described: dict[str, ToolDescription] = {}
 
@@ -262,21 +262,21 @@ class WorldState:
         number = next(table.find(where), None)
         return None if number is None else (number, table.rows[number])
 
-    def _table(self, collection: str) -> Table:
+    def _table(self, collection: str) -> Collection:
         try:
             return self._tables[collection]
         except KeyError:
             known = ", ".join(self._tables) or "none"
             raise LookupError(f"no collection is called {collection!r}: {known}") from None
 
-    def _own(self, collection: str) -> Table:
+    def _own(self, collection: str) -> Collection:
         """The table of a collection, which this invocation may change."""
         table = self._table(collection)
         if table is self._prepared.tables[collection]:
             table = self._tables[collection] = table.copy()
         return table
 
-    def _new_id(self, collection: str, table: Table, by: str) -> Any:
+    def _new_id(self, collection: str, table: Collection, by: str) -> Any:
         """An id that no row has: the next number where ids are numbers, else one by the seed."""
         if collection not in self._last_ids:
             ids = [row[by] for row in table.rows.values() if by in row]

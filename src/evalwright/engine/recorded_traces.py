@@ -36,6 +36,7 @@ from evalwright.signals.masking import mask_text
 from evalwright.trace.importers.records import digest_of
 from evalwright.trace.model import (
     GOOD_STATUSES,
+    RETRIEVAL,
     Message,
     Retrieval,
     ToolCall,
@@ -47,7 +48,6 @@ from evalwright.trace.paired_calls import pair_results
 from evalwright.trace.recorded_case import Recording, alike, words_in
 
 RECORDED_AGENT = "local.recorded.agent"  # whoever it was
-RETRIEVAL = "retrieval"  # the tool that looking something up counts as
 _PROVIDER, _UNKNOWN = "recorded", "unknown"
 _FARTHEST_MS = 2**53
 _EACH = "the suite has no tasks, so its defaults are applied to each trace"

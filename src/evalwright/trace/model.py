@@ -16,6 +16,9 @@ EventKind = TypeVar("EventKind")
 GOOD_STATUSES = ("", "ok", "success", "succeeded", "completed")
 
 
+RETRIEVAL = "retrieval"  # the tool that looking something up counts as
+
+
 class ToolCall(msgspec.Struct, frozen=True, gc=False):
     """The agent called a tool. `index` is the event's place in the recorded list."""
 

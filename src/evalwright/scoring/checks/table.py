@@ -13,6 +13,7 @@ from evalwright.contracts.report import RootCause
 from evalwright.contracts.schema import ValueSchema
 from evalwright.scoring.checks.base import AnswerCheck, RefusedCheck, with_schema
 from evalwright.scoring.checks.calls import Calls, CallsInOrder, DoesNotCall
+from evalwright.scoring.checks.cites import Cites
 from evalwright.scoring.checks.combined import AllOf, AnyOf, AtLeast, Not
 from evalwright.scoring.checks.equals import Equals
 from evalwright.scoring.checks.json_ import Json
@@ -22,6 +23,7 @@ from evalwright.scoring.checks.no_signals import NoSignals
 from evalwright.scoring.checks.number import Number
 from evalwright.scoring.checks.python_ import Python
 from evalwright.scoring.checks.regex import Regex
+from evalwright.scoring.checks.retrieved import Retrieved
 from evalwright.scoring.checks.similar import Similar
 from evalwright.scoring.checks.state import State
 from evalwright.scoring.checks.texts import (
@@ -52,6 +54,8 @@ CHECKS: dict[str, type[AnswerCheck]] = {
         Calls,
         CallsInOrder,
         DoesNotCall,
+        Retrieved,
+        Cites,
         State,
         Max,
         Similar,
