@@ -54,7 +54,8 @@ SERVER = f"mutants-{os.getpid()}"
 # What a session of pytest has to import itself: our own, and the plugins whose asserts it rewrites.
 NOT_SHARED = {
     *("evalwright", "__main__", "conftest", "mutants_on_pytest"),
-    *("_hypothesis_pytestplugin", "pytest_cov", "schemathesis", "xdist"),
+    *("_hypothesis_pytestplugin", "hypothesis", "pytest_cov", "schemathesis", "xdist"),
+    *("hypothesis_graphql", "hypothesis_jsonschema"),  # Hypothesis warns of what came before it
     *(path.stem for path in (ROOT / "tests").rglob("*") if path.suffix in ("", ".py")),
 }
 
