@@ -13,7 +13,8 @@ whose tests would take minutes is counted apart when those that were tried do no
 
 With `--room`, a room is mutated alone, and with `--tests` only these tests are considered. What
 tests run is kept in `.mutants` until the source or the tests of the room change. A survivor that
-changes nothing a user could notice stands in `tools/mutants.toml` with the reason.
+changes nothing a user could notice stands in `tools/mutants.toml` with the reason: it is excused,
+and counted apart.
 """
 
 import argparse
@@ -530,14 +531,16 @@ def try_changes(drawn: Sequence[Change], known: TestMap, ready: Sequence[Path]) 
         worker.start()
     for _ in drawn:
         number, became, test = results.get()
-        counts[became] += 1
         if test:
             noticing[test] = noticing.get(test, 0) + 1
         if became not in {"killed", "timeout"}:
             change = drawn[number]
             shown = change.shown(sources[change.file])
+            if became == "survived" and shown in excused:
+                became = "excused"
             reason = excused.get(shown, "none given")
             print(f"{change.name}: {became}\n{shown}\n  reason: {reason}", flush=True)
+        counts[became] += 1
     for worker in workers:
         worker.join()
     chosen = WORK / "noticing.tests"
@@ -567,7 +570,10 @@ def share_killed(counts: Counter[str]) -> float:
 
 
 def decided(counts: Counter[str]) -> int:
-    return counts.total() - counts["undecided"] - counts["not tried by all"]
+    """Changes that tests could notice, and had the time to."""
+    return counts.total() - sum(
+        counts[each] for each in ("undecided", "not tried by all", "excused")
+    )
 
 
 def told(counts: Counter[str]) -> str:
