@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -208,23 +206,7 @@ def test_an_agent_behind_an_address_is_sent_the_conversation() -> None:
     }
 
 
-def test_a_command_is_a_process_for_each_turn(tmp_path: Path) -> None:
-    (tmp_path / "echo.py").write_text(
-        "import json, sys\n"
-        "request = json.load(sys.stdin)\n"
-        "print(json.dumps({'output': request['input'] * request['conversation']['turn']}))\n"
-    )
-    command = shlex.join([sys.executable, str(tmp_path / "echo.py")])
-    turns = [ew.turn("a", checks=[ew.equals("a")]), ew.turn("b", checks=[ew.equals("bb")])]
-    run = ew.run([ew.Task("t", turns=turns)], f"cmd:{command}")
-    assert run.passed, run.report()
-
-
 def test_what_is_no_conversation_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        InvalidDocument, match="is a conversation, and this agent takes single turns"
-    ):
-        ew.run([talk()], by_task, isolate=True)
     with pytest.raises(BadInput, match="an input, or the turns or the user of a conversation"):
         ew.Task("t", input=1, turns=GOOD)
     with pytest.raises(BadInput, match="is no turn"):

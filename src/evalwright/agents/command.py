@@ -1,4 +1,7 @@
-"""Command agents: one process per task, a JSON request on stdin, a JSON response on stdout."""
+"""Command agents: one process per task, a JSON request on stdin, a JSON response on stdout.
+
+A conversation has one process, which is given a line for each turn.
+"""
 
 import asyncio
 import contextlib
@@ -6,8 +9,11 @@ import os
 import shlex
 import shutil
 import signal
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from evalwright.agents.protocol import AgentFailure, Invocation
 from evalwright.agents.wire import (
@@ -27,6 +33,8 @@ if TYPE_CHECKING:
 PREFIX = "cmd:"
 GATEWAY_VARIABLE = "EVALWRIGHT_TOOL_GATEWAY"
 MAX_STDERR = 2000
+LOOK_SECONDS = 0.05  # between two looks what a program waits for
+_READS_INPUT = (["0", "0x0"], ["63", "0x0"])  # `read` of x86-64 and arm64
 REST_SECONDS = 1.0  # for what is still in the pipes when a program has ended
 
 
@@ -57,6 +65,8 @@ class CommandAgent:
 
     async def invoke(self, invocation: Invocation) -> Any:
         """Run the program once; it and its children end with the invocation."""
+        if invocation.held is not None:
+            return await self._take_turn(invocation, invocation.held)
         async with received(self._receiver, invocation, is_program=True) as spans:
             async with opened(self._gateway, invocation) as tools:
                 talk = await self._start(tools, spans)
@@ -71,6 +81,31 @@ class CommandAgent:
             if spans is not None:
                 await invocation.after_answer(spans.settle())
         return output
+
+    async def _take_turn(self, invocation: Invocation, held: AsyncExitStack) -> Any:
+        """Give the program of a conversation a line; one that has ended is started again."""
+        if invocation.state is None:
+            spans = await held.enter_async_context(
+                received(self._receiver, invocation, is_program=True)
+            )
+            if spans is not None:
+                held.push_async_callback(_settle, invocation, spans)
+            tools = await held.enter_async_context(opened(self._gateway, invocation))
+            invocation.state = tools, spans, None
+        tools, spans, talk = invocation.state
+        code: int | None = 0
+        if talk is not None:
+            talk.output.clear()
+        if talk is not None and not talk.has_ended:
+            code = await talk.take_line(encode_request(invocation, tools, spans))
+        if talk is None or (code == 0 and not talk.output):  # it has ended after its last answer
+            talk = await self._start(tools, spans)
+            held.push_async_callback(talk.end)
+            invocation.state = tools, spans, talk
+            code = await talk.take_line(encode_request(invocation, tools, spans))
+        if code:
+            raise AgentFailure("agent_error", f"{how_it_ended(code)}: {talk.complaint()}")
+        return accept_response(bytes(talk.output), invocation, tools)
 
     async def _start(self, tools: "GatewaySession | None", spans: "TaskSpans | None") -> "_Talk":
         loop = asyncio.get_running_loop()
@@ -138,6 +173,21 @@ def how_it_ended(code: int) -> str:
         return f"killed by signal {-code}"
 
 
+async def _settle(invocation: Invocation, spans: "TaskSpans") -> None:
+    await invocation.after_answer(spans.settle())
+
+
+def _reads_on(process: int | None) -> bool:
+    """Whether a program waits for more input, and does nothing else; only Linux tells."""
+    try:
+        if len([*Path(f"/proc/{process}/task").iterdir()]) > 1:
+            return False
+        call = Path(f"/proc/{process}/syscall").read_text().split()
+    except OSError:
+        return False
+    return call[:2] in _READS_INPUT
+
+
 class _Talk(asyncio.SubprocessProtocol):
     transport: asyncio.SubprocessTransport
 
@@ -146,6 +196,31 @@ class _Talk(asyncio.SubprocessProtocol):
         self._errors = b""
         self._exited: asyncio.Future[None] = loop.create_future()
         self._output_ended: asyncio.Future[None] = loop.create_future()
+        self._line: asyncio.Future[None] | None = None  # of a conversation, that is waited for
+
+    @property
+    def has_ended(self) -> bool:
+        return self._exited.done()
+
+    async def take_line(self, request: bytes) -> int | None:
+        """Write a request, and wait for a line of JSON, or for the end of the program: its code.
+
+        A program that reads to the end of its input, as those for single questions do, is given
+        that; it ends after its answer.
+        """
+        self._line = asyncio.get_running_loop().create_future()
+        stdin = self.transport.get_pipe_transport(0)
+        assert isinstance(stdin, asyncio.WriteTransport)
+        stdin.write(request + b"\n")
+        wants_end = False
+        while not (self._line.done() or self._exited.done()):
+            waiting = (self._line, self._exited)
+            await asyncio.wait(waiting, timeout=LOOK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            reads_on = not stdin.get_write_buffer_size() and _reads_on(self.transport.get_pid())
+            if reads_on and wants_end and stdin.can_write_eof() and not stdin.is_closing():
+                stdin.write_eof()
+            wants_end = reads_on
+        return None if self._line.done() else await self.exit_code()
 
     def send(self, request: bytes) -> None:
         """Write the request; a program need not read it."""
@@ -185,6 +260,10 @@ class _Talk(asyncio.SubprocessProtocol):
             self._errors = (self._errors + data)[-MAX_STDERR:]
         elif len(self.output) <= MAX_RESPONSE_BYTES:
             self.output += data
+            if self._line is not None and not self._line.done() and data.endswith(b"\n"):
+                with contextlib.suppress(msgspec.MsgspecError, RecursionError):
+                    msgspec.json.decode(self.output)
+                    self._line.set_result(None)
         else:
             self._kill()
 

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
@@ -146,7 +146,10 @@ class Invocation:
         self.turn = 0  # of a conversation, from 1
         self.messages: list[dict[str, Any]] = []  # of a conversation, so far
         self.session: dict[str, Any] = {}  # the agent's own, for a conversation
+        self.is_session_known = True  # it was told by the process that has it
         self.said: UserSaid | None = None  # what a simulated user said, and nobody has answered
+        self.held: AsyncExitStack | None = None  # what lasts as long as the conversation
+        self.state: Any = None  # what the agent holds of it besides its session
         self.conversation_id = invocation_id  # the same where it goes on after it was cut off
         self.usages: list[ProviderUsage] = []
         self.usages_of_user: list[ProviderUsage] = []  # of the model that plays the user
@@ -341,6 +344,10 @@ class Invocation:
         """What the user says next in a conversation."""
         self.turn += 1
         self.messages.append({"role": "user", "content": user})
+        self.restart_watch()
+
+    def restart_watch(self) -> None:
+        """Each turn of a conversation is timed by itself."""
         self.took_s, self.aside_s = None, 0.0
 
     def end_turn(self, output: Any) -> None:
@@ -350,8 +357,8 @@ class Invocation:
 
     def recorded_session(self) -> Any:
         """What the agent keeps, for whoever goes on with the conversation; None: nobody can."""
-        if not self.session:
-            return UNSET
+        if not self.session or not self.is_session_known:
+            return UNSET if self.is_session_known else None
         try:
             kept = msgspec.json.encode(self.session)
             is_whole = msgspec.json.decode(kept) == self.session  # a tuple would become a list

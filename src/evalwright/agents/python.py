@@ -162,6 +162,10 @@ class PythonAgent:
         self.function = function
         self._function = _taking_a_task(function)
         self._is_async = is_async(function)
+        if inspect.isclass(function):
+            self.holds_state, self._function = True, functools.partial(_call_instance, function)
+        elif inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            self.holds_state, self._function = True, functools.partial(_send, function)
         self._threads = Threads()
         _watch_forks()
         follow_into_threads()
@@ -248,6 +252,50 @@ def _is_bare(output: Any) -> bool:
     """Whether an output, as most are, says nothing but itself."""
     kind = type(output)
     return kind in _BARE or (kind is dict and "messages" not in output)
+
+
+def _call_instance(kind: Any, task: AgentTask) -> Any:
+    """Call the instance of a class that has this conversation, or this task."""
+    invocation = task._invocation
+    if invocation.state is None:
+        invocation.state = _taking_a_task(kind())
+    return invocation.state(task)
+
+
+def _send(function: Any, task: AgentTask) -> Any:
+    """Send what the user has said to the generator that has this conversation."""
+    invocation = task._invocation
+    if not task.turn:
+        return _taking_a_task(function)(task)
+    is_new, message = invocation.state is None, task.messages[-1]["content"]
+    if is_new:
+        parameters = inspect.signature(function).parameters
+        invocation.state = function(**({"task": task} if "task" in parameters else {}))
+    talk = invocation.state
+    if inspect.isasyncgen(talk):
+        return _asend(talk, message, is_new=is_new)
+    try:
+        if is_new:
+            next(talk)  # what it gives before it was told anything answers nothing
+        return talk.send(message)
+    except StopIteration as end:
+        return _last_word(end.value)
+
+
+async def _asend(talk: Any, message: str, *, is_new: bool) -> Any:
+    try:
+        if is_new:
+            await anext(talk)
+        return await talk.asend(message)
+    except StopAsyncIteration:
+        return _last_word(None)
+
+
+def _last_word(value: Any) -> Any:
+    if value is None:
+        message = "the agent's generator has ended, and the conversation goes on"
+        raise AgentFailure("agent_error", message)
+    return value
 
 
 def _taking_a_task(function: Any) -> Callable[[AgentTask], Any]:
@@ -352,7 +400,9 @@ def load_python(
 
 
 def _is_usable(function: Any) -> bool:
-    return callable(function) and not inspect.isclass(function)
+    if inspect.isclass(function):  # whose instances can be called
+        return any("__call__" in vars(each) for each in function.__mro__)
+    return callable(function)
 
 
 def _takes_something(function: Any) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -260,29 +261,30 @@ class Invoker:
         if cut is not None:
             deeds += cut.deeds
             output, took_s = await asyncio.to_thread(_recall, invocation, cut), cut.took_s
-        while (says := await self._user_says(invocation)) is not None:
-            invocation.begin_turn(says)
-            began, paid = now_s(), len(invocation.usages)
-            output = await self._agent.invoke(invocation)
-            turn_s = invocation.took_s
-            if turn_s is None:
-                turn_s = now_s() - began - invocation.aside_s
-            took_s += turn_s
-            invocation.end_turn(output)
-            number = invocation.turn
-            session = invocation.recorded_session()
-            decided = Decided(self._agent.agent_id, output, turn=number, session=session)
-            if task.user is None:
-                if number == len(task.turns):
-                    break
-                if task.turns[number - 1].stop:
-                    so_far = TaskAnswer(task, output, None, None, [], deeds=[*deeds, decided])
-                    if self._ends_at(so_far, number):
+        async with AsyncExitStack() as invocation.held:
+            while (says := await self._user_says(invocation)) is not None:
+                invocation.begin_turn(says)
+                began, paid = now_s(), len(invocation.usages)
+                output = await self._agent.invoke(invocation)
+                turn_s = invocation.took_s
+                if turn_s is None:
+                    turn_s = now_s() - began - invocation.aside_s
+                took_s += turn_s
+                invocation.end_turn(output)
+                number = invocation.turn
+                session = invocation.recorded_session()
+                decided = Decided(self._agent.agent_id, output, turn=number, session=session)
+                if task.user is None:
+                    if number == len(task.turns):
                         break
-            invocation.record(decided)
-            is_paid = self._agent.is_outside or len(invocation.usages) > paid
-            if self._keep is not None and (is_paid or turn_s >= AT_RISK_S):
-                await self._keep(task.task_id)
+                    if task.turns[number - 1].stop:
+                        so_far = TaskAnswer(task, output, None, None, [], deeds=[*deeds, decided])
+                        if self._ends_at(so_far, number):
+                            break
+                invocation.record(decided)
+                is_paid = self._agent.is_outside or len(invocation.usages) > paid
+                if self._keep is not None and (is_paid or turn_s >= AT_RISK_S):
+                    await self._keep(task.task_id)
         invocation.took_s = took_s
         return output
 

@@ -350,8 +350,7 @@ def _option_problems(
     talk = next((task for task in suite.tasks if task.is_conversation), None)
     if talk is not None and not agent.converses:
         message = f"task {talk.task_id!r} is a conversation, and this agent takes single turns"
-        remedy = phrase("leave out {@isolate}, or name another agent")
-        problems.append(_of_option(phrase("{@agent}"), message, remedy))
+        problems.append(_of_option(phrase("{@agent}"), message, "name another agent"))
     if "findings" in options.fail_on and "adversarial" not in modes:
         message = "only an adversarial run looks for findings, so this could never fail"
         problems.append(

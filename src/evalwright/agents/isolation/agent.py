@@ -87,7 +87,7 @@ class IsolatedAgent:
         self.allowed_tools: frozenset[str] | None = None
         self.is_outside = False
         self.reads_memory = True
-        self.converses = False
+        self.converses = True
         self.holds_state = False
         self._loads = loads
         self._code = code
@@ -104,6 +104,7 @@ class IsolatedAgent:
             self._idle.append(first)
             self.agent_id = agent_id or loaded.agent_id
             self.model_class = model_class or loaded.model_class
+            self.holds_state = loaded.holds_state
 
     async def ready(self) -> None:
         """Wait until there is a process that can begin at once: to start one is not the task's."""
@@ -121,7 +122,12 @@ class IsolatedAgent:
 
     def invoke(self, invocation: Invocation) -> Awaitable[Any]:
         """Have a process work on the task; it is killed if nobody waits for the answer any more."""
-        return self._ready.popleft().ask(invocation)
+        slot = invocation.state or self._ready.popleft()
+        if invocation.held is not None and invocation.state is None:
+            invocation.state = slot
+            slot.is_held = True
+            invocation.held.callback(slot.release)
+        return cast("AgentSlot", slot).ask(invocation)
 
     async def close(self) -> None:
         self._waiting.clear()
@@ -222,6 +228,7 @@ class AgentSlot(asyncio.Protocol):
             )
         self._agent = agent
         self.error: ErrorDetail | None = None  # why it cannot work
+        self.is_held = False  # by a conversation, also between its turns
         self._frames = Frames(frames.MOST_FROM_PROCESS)
         self._transport: asyncio.Transport | None = None
         self._invocation: Invocation | None = None
@@ -315,6 +322,9 @@ class AgentSlot(asyncio.Protocol):
             ],
             around.observe,
             answered,
+            invocation.turn,
+            invocation.messages,
+            invocation.session,
         )
         try:
             self._send(asked)
@@ -358,6 +368,7 @@ class AgentSlot(asyncio.Protocol):
     def _receive(self, told: ToRun) -> None:
         invocation, answer = self._invocation, self._answer
         if isinstance(told, Loaded):
+            self._agent.holds_state = told.holds_state
             self._agent.is_free(self)
         elif isinstance(told, NotLoaded):
             self.error = ErrorDetail("agent_error", self._agent.told(told.message))
@@ -387,6 +398,8 @@ class AgentSlot(asyncio.Protocol):
             call.add_done_callback(self._calls.discard)
         elif isinstance(told, EndedTask):
             invocation.refused, invocation.took_s = told.refused, told.took_s
+            invocation.is_session_known = told.session is not None
+            invocation.session = told.session or {}
             self._invocation = None
             if told.error is None:
                 answer.set_result(told.output)
@@ -418,11 +431,17 @@ class AgentSlot(asyncio.Protocol):
         for call in self._calls:
             call.cancel()
         if self._invocation is None:
-            if self.error is None:
+            if self.error is None and not self.is_held:
                 self._agent.is_free(self)
         else:
-            self._invocation = None
+            self._invocation, self.is_held = None, False
             self.kill()
+
+    def release(self) -> None:
+        """A conversation has ended."""
+        if self.is_held and self.error is None:
+            self._agent.is_free(self)
+        self.is_held = False
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         self._find_ending(asyncio.get_running_loop(), time.monotonic() + _ENDING_SECONDS)

@@ -30,6 +30,7 @@ class Loaded(msgspec.Struct, frozen=True, tag=True):
 
     agent_id: str
     model_class: str | None
+    holds_state: bool = False
 
 
 class NotLoaded(msgspec.Struct, frozen=True, tag=True):
@@ -61,6 +62,9 @@ class GivenTask(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
     tools: list[OfferedTool] = []
     observe: Observe = "auto"
     answered: list[ToolDescription] | None = None  # tools of the task that the run answers
+    turn: int = 0  # of a conversation, of which the process keeps the rest
+    messages: list[dict[str, Any]] = []
+    session: dict[str, Any] = {}
 
 
 class ToolAsked(msgspec.Struct, frozen=True, tag=True, gc=False):
@@ -121,6 +125,7 @@ class EndedTask(msgspec.Struct, frozen=True, tag=True):
     error: ErrorDetail | None = None
     refused: bool = False
     took_s: float = 0.0
+    session: Any = msgspec.UNSET  # of a conversation
 
 
 ToProcess: TypeAlias = Load | GivenTask | ToolAnswered

@@ -225,6 +225,7 @@ class AgentProcess:
         self._talk = talk
         self._tools = ToolsOfRun(talk, self.receive)
         self._working: set[asyncio.Task[None]] = set()
+        self._conversation: ToldInvocation | None = None
 
     def receive(self, message: ToProcess) -> None:
         if isinstance(message, ToolAnswered):
@@ -235,7 +236,13 @@ class AgentProcess:
             task.add_done_callback(self._working.discard)
 
     async def _work(self, ask: GivenTask) -> None:
-        invocation = ToldInvocation(ask, self._talk, self._tools)
+        invocation = self._conversation if ask.turn else None
+        if invocation is None or invocation.invocation_id != ask.invocation_id:
+            invocation = ToldInvocation(ask, self._talk, self._tools)
+            invocation.session = ask.session
+        self._conversation = invocation if ask.turn else None
+        invocation.turn, invocation.messages = ask.turn, ask.messages
+        invocation.restart_watch()
         output, error = None, None
         try:
             output = await self._agent.invoke(invocation)
@@ -248,8 +255,11 @@ class AgentProcess:
         finally:
             invocation.output = output
             record_captured(invocation)
-            invocation.end()
-        ended = EndedTask(output, error, invocation.refused, invocation.took_s or 0.0)
+            invocation.captured = None
+            if ask.turn == 0:
+                invocation.end()
+        session = invocation.recorded_session()
+        ended = EndedTask(output, error, invocation.refused, invocation.took_s or 0.0, session)
         try:
             self._talk.send(ended)
         except (TypeError, ValueError, OverflowError, RecursionError) as failure:
@@ -282,7 +292,7 @@ def main(descriptor: int) -> None:
         except (BadInput, AgentBroken) as error:
             talk.send(NotLoaded(str(error), isinstance(error, AgentBroken)))
             return
-        talk.send(Loaded(agent.agent_id, agent.model_class))
+        talk.send(Loaded(agent.agent_id, agent.model_class, agent.holds_state))
         _serve(AgentProcess(agent, talk), connection, talk, first)
     last_resort = threading.Timer(_EXIT_SECONDS, os._exit, (0,))
     last_resort.daemon = True
