@@ -121,6 +121,16 @@ def test_an_amount_beside_a_name_must_be_one_that_a_result_holds_beside_it():
     assert found("Grand Budapest: in total about $187.30.", payload) == []
 
 
+def test_an_amount_counts_as_beside_a_name_up_to_200_characters_away():
+    name = "Grand Budapest Palace of the Old Town"
+    said = f"I booked {name} at $187.30."
+    for between, is_near in ((150, True), (185, True), (230, False)):
+        rival = found(said, f"Hotel: {name} {'x' * between} price 210.00 for the room")
+        assert rival == ([("amount", "$187.30", "210.00")] if is_near else [])
+    before = f"price 210.00 {'x' * 150} {name}"
+    assert found(said, before) == [("amount", "$187.30", "210.00")]
+
+
 def test_a_json_answer_is_compared_field_by_field():
     assert found({"order_id": "A-1", "price": 99.99, "status": "open"}) == [
         ("id", "A-1", "A-1234"),

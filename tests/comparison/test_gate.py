@@ -1,9 +1,12 @@
 """Gate, governance and policy."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from comparing import a_trace, an_action
 from evalwright.comparison.gate import CATALOGUE, gate, governance, recommended_rules
+from evalwright.comparison.inputs import _notes_of
 from evalwright.contracts.report import FailedAssertion, Integrity, Signal, SignalDetails
 
 OK = Integrity("ok", ())
@@ -91,3 +94,17 @@ def test_rules_follow_from_what_failed():
 def test_every_rule_of_the_catalogue_explains_itself():
     for rule in CATALOGUE.values():
         assert all((rule.title, rule.rationale, rule.remedy))
+
+
+def test_calls_that_fewer_saw_than_before_are_noted():
+    def notes(before: int, now: int) -> list[str]:
+        meta = {"status": "completed"}
+        runs = [SimpleNamespace(meta=meta, unobserved=count) for count in (before, now)]
+        return list(_notes_of(*runs, None))
+
+    assert notes(1, 1) == notes(2, 1) == []
+    (note,) = notes(1, 1201)
+    assert note == (
+        "New run: the tool calls of 1,200 more answers than before were not observed; "
+        "changes and signals of these calls cannot be seen"
+    )
