@@ -288,6 +288,20 @@ def test_repeats_are_a_strip_of_dots_with_the_chance_that_all_pass(tenant: Tenan
     assert 'data-chip="flaky"' in page
 
 
+def test_a_task_whose_repetitions_disagree_is_flaky(tenant: Tenant):
+    twice = [Checked([ok()], 1.0, True), Checked([bad()], 0.0, False, 2)]
+    told = {"a": Told("x", ok(), more=twice[:1]), "b": Told("x", ok(), more=twice)}
+    entries = entries_of(told)
+    _, planned = entries[2]
+    tasks = [msgspec.structs.replace(each, repeat=2) for each in planned.suite.tasks]
+    suite = msgspec.structs.replace(planned.suite, tasks=tasks)
+    entries[2] = None, msgspec.structs.replace(planned, suite=suite)
+    run = f"repeated-{tenant.name}"
+    write(tenant.log, run, entries, 60)
+    page = shown(tenant, f"/runs/{run}?show=flaky")
+    assert re.findall(r'data-task="([^"]+)"', page) == ["b"]
+
+
 def test_a_run_that_goes_on_is_shown_as_far_as_it_is(tenant: Tenant):
     run = tenant.keep("run", {"a": Told("yes", ok()), "b": Told("no", bad())}, is_open=True)
     part = shown(tenant, f"/runs/{run}", HX_Request="true")
@@ -313,6 +327,11 @@ def test_the_page_of_a_large_run_comes_before_its_tasks(
     first = shown(tenant, f"/runs/{run}?show=failed")
     assert "Reading the tasks of this run" in first
     assert 'hx-trigger="load"' in first
+    opened = shown(tenant, f"/runs/{run}?task=task-00010")
+    assert "Reading the tasks of this run" in opened
+    assert "data-drawer" in opened
+    assert 'id="d-answer"' in opened, "the task of the address has its drawer at once"
+    assert "task 1 of" not in opened
     assert "2 tasks" in shown(tenant, f"/runs/{run}?show=failed", HX_Request="true")
     assert 'data-task="task-00010"' in shown(tenant, f"/runs/{run}"), "now they are known"
 
@@ -402,7 +421,7 @@ def test_a_run_that_met_its_bars_fails_by_its_gates_in_lists_and_on_its_page(
     run = keep_gated(tenant, fail_on, delta, severity)
     assert f'<span class="word">{verdict}</span>' in shown(tenant, "/runs")
     kinds = ["status=passed", "status=failed"]
-    listed = [run in shown(tenant, f"/runs?{kind}") for kind in kinds]
+    listed = [f'value="{run}"' in shown(tenant, f"/runs?{kind}") for kind in kinds]
     assert listed == [verdict == "Passed", verdict == "Failed"]
     page = shown(tenant, f"/runs/{run}")
     heading = "May ship" if verdict == "Passed" else "Do not ship"

@@ -205,6 +205,7 @@ def test_a_suite_shows_its_tasks_over_all_runs(visitor: Visitor, newcomer: Calle
     assert text.count('class="cell f"') - 1 == 2
     assert 'data-task="task-1" data-failed' in text
     assert "No task fits" in visitor.get("/suites/acme.shop.evals.refunds?show=never").text
+    assert "<dt><code>1.0.0</code></dt><dd>2 tasks; 2 runs, " in text
     assert visitor.get("/suites/unknown").status == 404
 
 

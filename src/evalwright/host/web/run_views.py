@@ -6,6 +6,7 @@ still there is asked each time. Of a run that goes on, the scores are read on fr
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -13,17 +14,18 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from evalwright.contracts.errors import DamagedEventLog
-from evalwright.contracts.events import Event
+from evalwright.contracts.errors import DamagedEventLog, RunNotFound
+from evalwright.contracts.events import Event, Planned, RunStarted
+from evalwright.contracts.run_plan import AgentFacts, SuiteSource
 from evalwright.contracts.suite import Task
-from evalwright.engine.runs import read_agent
+from evalwright.engine.provenance import recorded_provenance
 from evalwright.engine.task_names import TaskNames
 from evalwright.host.http.errors import ApiError
 from evalwright.host.runs.handle import RunHandle
 from evalwright.host.streams.cache import SharedCache
-from evalwright.host.web.run_figures import provenance_of
 from evalwright.reports.run.paired_runs import PairedRuns
 from evalwright.reports.run.task_list import (
+    FRAME_EVENTS,
     RunFrame,
     ScoreReader,
     TaskList,
@@ -61,6 +63,7 @@ class RunSetup(NamedTuple):
     """What ran: where all of it is the same, a task that comes out otherwise is flaky."""
 
     suite: str = ""
+    content: str = ""  # what the suite and its data were, as a hash; of suites with checks
     agent: str = ""
     model: str = ""  # of the agent with its version, or its class; empty where the run does not say
     commit: str = ""
@@ -238,11 +241,24 @@ async def _read_frame(run: RunHandle) -> tuple[int, RunFrame, bool]:
 
 
 def _read_setup(run: RunHandle, facts: RunFacts) -> RunSetup:
-    found = RunSetup(facts.suite or "", facts.agent or "")
-    if (agent := read_agent(run.log, run.run_id)) is not None:
-        model = agent.model or agent.model_class or ""
-        found = found._replace(model=f"{model} {agent.version or ''}".strip())
-    return found._replace(commit=provenance_of(run.log, run.run_id).commit or "")
+    found = RunSetup(facts.suite or "", agent=facts.agent or "")
+    # What cannot be read is told by whoever reads the tasks; a run that has just begun has no plan.
+    with suppress(RunNotFound, DamagedEventLog, msgspec.MsgspecError, KeyError):
+        first = {event.type: event for event in run.log.read(run.run_id, limit=FRAME_EVENTS)}
+        planned = msgspec.json.decode(first[Planned.TYPE].body, type=_PlannedSetup)
+        started = recorded_provenance(first[RunStarted.TYPE].decode(RunStarted).metadata)
+        agent, model = planned.agent, planned.agent.model or planned.agent.model_class or ""
+        found = found._replace(
+            content=planned.source.content_hash if planned.source else "",
+            model=f"{model} {agent.version or ''}".strip(),
+            commit=(started.commit if started else None) or "",
+        )
+    return found
+
+
+class _PlannedSetup(msgspec.Struct):
+    agent: AgentFacts
+    source: SuiteSource | None = None
 
 
 def scored_at(log: EventLog, run_id: str, task_id: str) -> int | None:

@@ -42,7 +42,7 @@ STATUSES = ("failed", "open", "passed")  # in the order of a list
 
 _STEPS_BACK = (64, 256, 1024)  # events that are read at once, on the way back from a score
 _CLOSE = 64  # events; what is farther apart is read apart
-_FRAME_EVENTS = 8  # among which the plan is
+FRAME_EVENTS = 8  # among which the plan is
 
 
 class TaskRow(msgspec.Struct, frozen=True, rename="camel", gc=False):
@@ -271,7 +271,7 @@ class RunTotals(msgspec.Struct, frozen=True, rename="camel"):
 
 def read_frame(log: EventLog, run_id: str) -> RunFrame:
     """The plan of a run; raises `DamagedEventLog` where there is none."""
-    for event in log.read(run_id, limit=_FRAME_EVENTS):
+    for event in log.read(run_id, limit=FRAME_EVENTS):
         if event.type == Planned.TYPE:
             return event.decode(RunFrame)  # type: ignore[type-var]
     raise DamagedEventLog(f"{log.place}: run {run_id} has no {Planned.TYPE} event")

@@ -87,15 +87,17 @@ async def show(call: PageCall) -> Response:
     elif head["is_evaluation"]:
         facts = await views.facts(call.run)
         if facts.events > LARGE and not views.knows(call.run) and not call.is_patient:
-            values["loading"] = asked.address(facts.run_id, page=asked.page)
+            values["loading"] = asked.address(facts.run_id, page=asked.page, task=asked.task)
             head["follows"] = True
+            view = await views.for_task(call.run, asked.task) if asked.task else None
         else:
             view = await views.of(call.run)
             values["list"] = await listed(call, views, asked)
             head |= await _told(call, view, head)
-            if asked.task:
-                task = await call.in_reader(lambda: view.task(asked.task))
-                values["drawer"] = await call.in_reader(lambda: read_drawer(call, view, task))
+        if asked.task and view is not None:
+            values["drawer"] = await call.in_reader(
+                lambda: read_drawer(call, view, view.task(asked.task))
+            )
     return page(
         call, "run.html", title=f"{head['heading']} · {head['suite_title']}", run=head, **values
     )

@@ -170,6 +170,7 @@ class TasksAsked(NamedTuple):
 class _Taggable(msgspec.Struct, rename="camel"):
     task_id: str
     tags: list[str] = []
+    repeat: int = 1
 
 
 class _Asked(msgspec.Struct):
@@ -185,8 +186,9 @@ def index_of(view: RunView, repeats: Repeats) -> TaskIndex:
     was = {}
     if view.frame.baseline is not None:
         was = _passed_before(view)
-    planned = (msgspec.json.decode(each, type=_Taggable) for each in view.frame.suite.tasks)
+    planned = [msgspec.json.decode(each, type=_Taggable) for each in view.frame.suite.tasks]
     tags = {each.task_id: each.tags for each in planned}
+    repetitions = {each.task_id: dict[int, bool]() for each in planned if each.repeat > 1}
     for row in view.tasks.rows:
         came = [each for each in repeats.get(row.task_id, ()) if each is not None]
         known[row.task_id] = IndexedTask(
@@ -207,6 +209,10 @@ def index_of(view: RunView, repeats: Repeats) -> TaskIndex:
             continue
         if not isinstance(checked, Checked):
             continue
+        if task.row.task_id in repetitions:
+            came_out = repetitions[task.row.task_id]
+            came_out[checked.repetition] = checked.passed
+            task.is_flaky = task.is_flaky or len({*came_out.values()}) > 1
         failed = [each for each in checked.checks if not each.passed]
         task.checks = tuple(dict.fromkeys(each.check for each in checked.checks))
         task.failed = tuple(dict.fromkeys(each.check for each in failed))
@@ -483,7 +489,9 @@ def read_drawer(call: PageCall, view: RunView, task: Task) -> dict[str, Any]:
     said = [each for each in verdicts_of(call, run_id) if each.task_id == task.task_id]
     may_review = call.may("runs:annotate")
     return told | {
-        "place": f"task {around.place:,} of {len(view.tasks.rows):,}" if around else "",
+        "place": f"task {around.place:,} of {len(view.tasks.rows):,}"
+        if around and view.is_whole
+        else "",
         "review": review_address(run_id, name) if may_review and view.has_ended else "",
         "said": "" if not said else "pass" if said[-1].passed else "fail",
         "again": f"{run_address(run_id)}/again" if may_repeat(call, view.facts) else "",

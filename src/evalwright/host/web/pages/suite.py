@@ -109,8 +109,26 @@ def _read(
         "runs": [{"run_id": each.facts.run_id, "number": each.facts.number} for each in runs],
         "tasks": [_task(runs, each, frame.names if frame else None) for each in shown],
         "pages": links if pages > 1 else [],
+        "versions": _versions(runs),
         "evidence": evidence_of(call, runs, frame.panel.judges if frame and frame.panel else ()),
     }
+
+
+def _versions(runs: Sequence[RecentRun]) -> list[tuple[str, str]]:
+    """The versions of the suite and its data in these runs: what each is, and which runs had it."""
+    found: dict[tuple[str, str], list[RecentRun]] = {}
+    for run in runs[::-1]:
+        found.setdefault((run.setup.suite, run.setup.content), []).append(run)
+    told = []
+    for (suite, content), having in found.items():
+        _, _, digest = content.partition(":")
+        tasks, numbers = len(having[0].tasks.rows), [run.facts.number for run in having]
+        which = f"run {numbers[0]}"
+        if len(numbers) > 1:
+            which = f"{len(numbers)} runs, {min(numbers)} to {max(numbers)}"
+        name = " · ".join(filter(None, (suite.rpartition("@")[2], digest[:12])))
+        told.append((name, f"{tasks:,} {'task' if tasks == 1 else 'tasks'}; {which}"))
+    return told
 
 
 def _shows(task: TaskHistory, key: str) -> bool:
