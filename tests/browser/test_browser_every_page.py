@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 from urllib.parse import quote
 
+import msgspec
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, Request, expect
@@ -11,11 +12,13 @@ from playwright.sync_api import Page, Request, expect
 from browser.conftest import Visit
 from browser.test_browser_axe import WIDE
 from builders import AGENT_ID, a_suite
+from evalwright.contracts.events import Decided, EvalScored, Planned
 from evalwright.contracts.run_plan import Group
+from evalwright.contracts.suite import ToolFault
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.prompts.evaluate import lint_files
 from host.server import ECHO, ServedHost, running_host
-from host.web.recorded import Tenant, a_tenant
+from host.web.recorded import Tenant, a_tenant, entries_of, write
 from host.web.test_web_trends import keep
 from reports.run.page_samples import Told, a_trace, bad, ok
 
@@ -40,6 +43,44 @@ class Shop(NamedTuple):
     host: ServedHost
     tenant: Tenant
     paths: dict[str, str]
+    others: dict[str, Tenant | None]  # who visits a page in the tenant's place; or a stranger
+
+
+def spoken() -> dict[str, Told]:
+    """A conversation, a task without an answer, a long one, and one that a fault struck."""
+    said = [{"role": "user", "content": text} for text in ("My money back.", "It is A-17.")]
+    trace = {"traceback": 'Traceback:\n  File "agent.py", line 7'}
+    error = {"error": {"code": "agent_error", "message": "no way in", "details": trace}}
+    first = Decided(AGENT_ID, "Which order?", turn=1)
+    found = a_trace("A-17")
+    struck = msgspec.structs.replace(found[2], fault="timeout")
+    return {
+        "talk": Told("Too late.", bad(), question=said, more=[first, *found], tags=["orders"]),
+        "error": Told(error, outcome="failed", tags=["refunds"]),
+        "long": Told("Done.", bad(), more=[*a_trace("A-18")[1:3] * 40], tags=["orders"]),
+        "struck": Told("I do not know.", bad(), more=[found[1], struck], tags=["refunds"]),
+        "same": Told("I do not know.", ok(), more=found[1:3], tags=["refunds"]),
+    }
+
+
+def keep_spoken(tenant: Tenant, *, is_open: bool = False) -> str:
+    """Such a run, one of whose tasks has a fault."""
+    entries = entries_of(spoken(), is_open=is_open)
+    task_id, planned = entries[2]
+    assert isinstance(planned, Planned)
+    fault = ToolFault("timeout", "shop:orders.get")
+    tasks = [
+        msgspec.structs.replace(task, faults=[fault]) if task.task_id == "struck" else task
+        for task in planned.suite.tasks
+    ]
+    suite = msgspec.structs.replace(planned.suite, suite_id="acme.shop.evals.talk", tasks=tasks)
+    entries[2] = task_id, msgspec.structs.replace(planned, suite=suite)
+    if is_open:
+        scored = [name for name in spoken() if name != "same"]
+        entries += [(name, EvalScored(name, 0.0, False, None, 1500)) for name in scored]
+    run = f"spoken-{is_open}-{tenant.name}"
+    write(tenant.log, run, entries, 150)
+    return run
 
 
 def forty(failing: int) -> dict[str, Told]:
@@ -72,20 +113,23 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
         good, worse = kept[-1], tenant.keep("worse", forty(14), ago_s=300)
         leak = SafetyFinding("secret_in_output", "critical")
         keep(tenant, "leaks", {"key": False}, findings={"key": [leak]}, ago_s=200)
-        started = tenant.keep("open", forty(2), is_open=True, ago_s=1)
+        tenant.keep("open", forty(2), is_open=True, ago_s=1)
         host.caller(tenant.name).evaluate(a_suite(2), agent_id=ECHO)
         (folder / "poor.md").write_text("Do something with the stuff.\n")
         (prompt,) = lint_files([folder / "poor.md"])
         host.host.prompts.keep(tenant.name, [prompt], {})
-        task = f"/runs/{worse}/tasks/task-01"
+        talk, failing = keep_spoken(tenant), keep_spoken(tenant, is_open=True)
         paths = {
             "home": "/",
             "runs": "/runs",
             "no runs": "/runs?text=nothing-has-this-name",
             "run": f"/runs/{worse}",
             "drawer": f"/runs/{worse}?task=task-01",
-            "live": f"/runs/{started}",
-            "task": task,
+            "live": f"/runs/{failing}",
+            "no tasks": f"/runs/{worse}?q=nothing-has-this-word",
+            "faults": f"/runs/{talk}",
+            **{f"task: {each}": f"/runs/{talk}/tasks/{each}" for each in ("error", "long")},
+            "task": f"/runs/{talk}/tasks/talk",
             "matrix": f"/matrix?run={good}&run={worse}",
             "compare": f"/compare?baseline={good}&new={worse}&wait=1",
             "compare: choose": f"/compare?new={worse}",
@@ -101,16 +145,17 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
             "prompt": f"/prompts/file?path={quote(prompt.input.path)}",
             "start": "/start",
             "missing": "/runs/99999",
+            "first visit": "/",
+            "nothing to review": "/review",
+            "sign in": "/",
         }
-        yield Shop(host, tenant, paths)
+        newcomer = a_tenant(host)
+        others = {"first visit": newcomer, "nothing to review": newcomer, "sign in": None}
+        yield Shop(host, tenant, paths, others)
 
 
 @pytest.fixture
 def tab(visit: Visit, shop: Shop) -> Iterator[Page]:
-    cookies = shop.tenant.visitor.cookies.items()
-    visit.context.add_cookies(
-        [{"name": name, "value": value, "url": shop.host.url} for name, value in cookies]
-    )
     yield visit.page
     assert (visit.errors, visit.dialogs) == ([], [])
     assert {url for url in visit.requests if not url.startswith(shop.host.url)} == set()
@@ -119,11 +164,15 @@ def tab(visit: Visit, shop: Shop) -> Iterator[Page]:
 # All but the first rows of a table, which are as those, would only take time.
 UNFOLD = """() => {
   for (const each of document.querySelectorAll("details")) each.open = true;
-  for (const each of document.querySelectorAll("tbody tr:nth-child(n + 9)")) each.remove();
+  for (const each of document.querySelectorAll("tbody tr:nth-child(n + 6)")) each.remove();
 }"""
 
 
 def opened(tab: Page, shop: Shop, name: str) -> Page:
+    tenant = shop.others.get(name, shop.tenant)
+    tab.context.clear_cookies()
+    for cookie, value in tenant.visitor.cookies.items() if tenant else ():
+        tab.context.add_cookies([{"name": cookie, "value": value, "url": shop.host.url}])
     tab.goto(shop.host.url + shop.paths[name])
     expect(tab.locator("[aria-busy=true]")).to_have_count(0)
     return tab
@@ -150,7 +199,12 @@ NAMES = {
         "aside [data-key=y]",
         "aside [data-key=o]",
     ],
-    "task": ["[data-step]", "details.call[data-step]", "[data-key=r]"],
+    "live": ["[data-failed] .versus", "[data-verdict=running] .gauges", ".cells h3"],
+    "faults": ["[aria-label='Faults by kind'] tbody tr"],
+    "task: error": ["details.call.bad[data-step] pre"],
+    "task: long": ["nav.outline a"],
+    "first visit": [".ways .copy, .ways .card", ".steps"],
+    "task": ["[data-step].bubble.user", "details.call[data-step]", "[data-key=r]"],
     "matrix": ["table[data-table=matrix] tr[data-task] td[data-cell]", "[data-chip=disagree]"],
     "compare": ["details.change[data-task]", "[data-chip=worse][aria-current=true]"],
     "suites": ["table[data-table=suites]"],
@@ -175,9 +229,10 @@ def test_every_page_has_its_verdict_and_the_names_that_checks_rely_on(
         page = opened(tab, shop, name)
         verdicts = page.locator("[data-verdict]").all()
         kinds = [each.get_attribute("data-verdict") for each in verdicts]
-        if len(kinds) != 1 or kinds[0] not in VERDICTS:
+        is_page = name != "sign in"
+        if len(kinds) != is_page or not set(kinds) <= VERDICTS:
             missing.append((name, "verdict", kinds))
-        if page.locator("h1").count() != 1 or page.locator("[data-verdict] h1").count() != 1:
+        if page.locator("h1").count() != 1 or page.locator("[data-verdict] h1").count() != is_page:
             missing.append((name, "h1", page.locator("h1").count()))
         missing += [
             (name, each, 0) for each in NAMES.get(name, ()) if not page.locator(each).count()

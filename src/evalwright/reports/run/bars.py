@@ -21,6 +21,7 @@ from evalwright.scoring.thresholds import mean, p95
 
 CHANGE = "Score change"
 RATE = "Pass rate"
+EVERY_TASK = "every task must pass"
 
 
 class _RowScore(msgspec.Struct, frozen=True):
@@ -56,7 +57,7 @@ class RunBar(msgspec.Struct, frozen=True):
     @property
     def gauge(self) -> dict[str, Any]:
         """What a verdict shows of it."""
-        rate, aim = None, self.aim
+        rate, aim = None, "bar 100%" if self.aim == EVERY_TASK else self.aim
         if self.interval is not None:
             aim += f" · {amounts.share_interval(*self.interval)}"
         if self.share is not None and self.at is not None:
@@ -215,7 +216,7 @@ def _results(frame: RunFrame | Plan, tasks: TaskList) -> Iterator[RunBar]:
             gap = _points(difference(bar.wanted, bar.share))
         aim, missed = f"bar {wanted}", f"{of}, {gap} below the bar of {wanted}"
         if bar.kind == "default":
-            aim, missed = "every task must pass", f"{of}, and every task must pass"
+            aim, missed = EVERY_TASK, f"{of}, and {EVERY_TASK}"
         elif bar.kind == "some":
             aim, missed = "at least one task", f"{of}, and at least one must"
         elif is_score and bar.origin != "passScore":

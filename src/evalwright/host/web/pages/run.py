@@ -408,7 +408,7 @@ def _gauges_so_far(view: RunView, progress: RunProgress) -> Iterator[dict[str, A
     passed, scored = progress.counts["passed"], progress.scored
     if scored:
         bar = rate_bar(view.frame.suite.thresholds)
-        aim = "" if bar is None else "every task" if bar == 1 else f"bar {100 * bar:.12g}%"
+        aim = "" if bar is None else f"bar {100 * bar:.12g}%"
         rate, interval = amounts.percent(passed, scored), wilson(passed, scored)
         share = passed / scored
         yield RunBar("Pass rate so far", rate, aim, "", None, share, bar, interval).gauge
