@@ -9,17 +9,17 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from browser.conftest import Visit
-from evalwright.contracts.events import Payload, Planned, RunStarted
+from evalwright.contracts.events import Found, Payload, Planned, RunCompleted, RunStarted
 from evalwright.contracts.run_plan import AgentFacts
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.engine.baselines import set_baseline
 from host.server import ServedHost, running_host
 from host.web.recorded import Tenant, a_tenant, entries_of, write
-from host.web.test_web_trends import keep
 from reports.run.page_samples import Told, bad, ok
 
 MOST_CLICKS = 3  # from home to the answer that failed, with its cause
 CAUSE = "the word is missing"
+KEY = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
 
 
 class Shop(NamedTuple):
@@ -36,16 +36,32 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     with running_host(tmp_path_factory.mktemp("jobs") / "host.db") as host:
         tenant = a_tenant(host)
         told = {each: Told(f"right {each}", ok()) for each in ("bill", "order", "refund", "stock")}
-        keep(
-            tenant, "leaks", {"key": False}, ago_s=900,
-            findings={"key": [SafetyFinding("secret_in_output", "critical")]},
-        )  # fmt: skip
+        leak = SafetyFinding("secret_in_output", "critical")
+        said = Told(f"Your key is {KEY}.", ok(), more=[Found("signals", [leak])])
+        write(tenant.log, f"leaks-{tenant.name}", summed(entries_of({"key": said}), leak), 900)
         good = tenant.keep("good", told, ago_s=600)
         set_baseline(tenant.log, "main", good, allow_partial=False)
         failed = {each: Told(f"wrong {each}", bad(reason=CAUSE)) for each in ("order", "refund")}
-        write(tenant.log, f"b-{tenant.name}", by_another(entries_of(told)), 300)
-        worse = tenant.keep("worse", told | failed, ago_s=60)
+        dear, cheap = by_another(entries_of(told)), entries_of(told | failed)
+        write(tenant.log, f"b-{tenant.name}", summed(dear, total_cost_usd=0.48), 300)
+        worse = f"worse-{tenant.name}"
+        write(tenant.log, worse, summed(cheap, total_cost_usd=0.16), 60)
         yield Shop(host, tenant, good, worse)
+
+
+def summed(
+    entries: list[tuple[str | None, Payload]], leak: SafetyFinding | None = None, **figures: float
+) -> list[tuple[str | None, Payload]]:
+    """The same run, with what it cost and what was found in its summary."""
+    *others, (_, ended) = entries
+    assert isinstance(ended, RunCompleted)
+    assert ended.outputs is not None
+    summary = ended.outputs["evalSummary"]
+    if leak is not None:
+        tasks = [msgspec.structs.replace(each, safety_findings=[leak]) for each in summary.tasks]
+        summary = msgspec.structs.replace(summary, tasks=tasks)
+    summary = msgspec.structs.replace(summary, **figures)
+    return [*others, (None, msgspec.structs.replace(ended, outputs={"evalSummary": summary}))]
 
 
 def by_another(entries: list[tuple[str | None, Payload]]) -> list[tuple[str | None, Payload]]:
@@ -129,13 +145,20 @@ def test_is_model_b_worth_its_price(walker: Walker):
     expect(order).to_have_count(2)
     expect(order.filter(has_text="wrong order")).to_have_count(1)
     expect(order.filter(has_text="right order")).to_have_count(1)
+    verdict = walker.page.locator("[data-verdict]")
+    expect(verdict).to_contain_text("passes 2 tasks more")
+    expect(verdict).to_contain_text("which chance may explain")
+    expect(verdict).to_contain_text("3.0 times the price")
 
 
 def test_find_the_answer_that_leaked_a_key(walker: Walker):
     walker.visit("Signals")
     finding = walker.page.locator("details[data-signal=critical]")
     walker.click(finding.first.locator("summary"))
-    expect(finding.first.get_by_role("link").first).to_be_visible()
+    walker.click(finding.first.get_by_role("link").first)
+    answer = walker.page.locator("[data-step]").filter(has_text="Your key is")
+    expect(answer.locator(".finding")).to_contain_text("Secret in the output")
+    expect(answer).not_to_contain_text(KEY)
 
 
 def test_review_a_task(walker: Walker):

@@ -330,8 +330,8 @@ def test_a_run_is_watched_while_its_host_is_killed_and_started_again(
     page = browser.new_page()
     try:
         sign_in(page, f"{process.url}/runs/{run_id}", caller.key or "")
-        expect(page.get_by_role("link", name="quick: passed")).to_be_visible()
-        expect(page.get_by_role("link", name="slow: running")).to_be_visible()
+        expect(page.get_by_role("link", name="yes: passed")).to_be_visible()
+        expect(page.get_by_role("link", name="wait: running")).to_be_visible()
         process.kill()
         expect(page.get_by_text("trying to reconnect")).to_be_visible()
         journal.open_gate()
