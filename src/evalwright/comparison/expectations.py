@@ -6,7 +6,6 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-import jsonschema_rs
 import msgspec
 
 from evalwright.comparison.cases import Case
@@ -162,6 +161,8 @@ def _value_schema(schema: bytes) -> tuple[str, ValueSchema | None]:
     if outside is not None:
         why = f"the schema refers to {outside!r}; only references within it (#…) are followed"
         return why, None
+
+    import jsonschema_rs
 
     def fetch_nothing(uri: str) -> Any:
         raise ValueError(f"{uri} is outside the schema")

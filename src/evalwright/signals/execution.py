@@ -1,6 +1,7 @@
 """Signals about code that the agent had executed: dangerous, or taken from untrusted text."""
 
 from collections.abc import Iterator
+from functools import cache
 from itertools import islice
 
 import msgspec
@@ -34,8 +35,6 @@ _TABLE = [
     DangerousCode(rule, *row.split(" | "))  # type: ignore[arg-type]  # severities, as tests tell
     for rule, row in text_tables(__file__)["code"].items()
 ]
-_RULES = [(rule, re2.compile(f"(?i){rule.pattern}")) for rule in _TABLE]
-_ANY = re2.compile("(?i)" + "|".join(f"(?:{rule.pattern})" for rule in _TABLE))
 _CODE_FIELDS = frozenset(
     {"command", "commands", "cmd", "code", "script", "sql", "query", "statement", "shell"}
 )
@@ -46,7 +45,7 @@ _SHORTEST_CODE = 12
 def unsafe_code(view: TraceView) -> Iterator[Signal]:
     """`unsafe_code_execution`: dangerous code was run, or code that came from untrusted text."""
     for act in _given_code(view):
-        if act.profile.runs or any(_ANY.search(value) for _, value in act.values):
+        if act.profile.runs or any(dangerous(value) for _, value in act.values):
             found = (_judge(view, act, argument) for argument in arguments(view, act.call))
             yield from islice((signal for signal in found if signal is not None), 1)
 
@@ -111,6 +110,14 @@ def _lowered_by_circumstances(
 
 def dangerous(code: str) -> DangerousCode | None:
     """The first rule of the table that a text breaks."""
-    if not _ANY.search(code):
+    any_rule, rules = _compiled()
+    if not any_rule.search(code):
         return None
-    return next((rule for rule, pattern in _RULES if pattern.search(code)), None)
+    return next((rule for rule, pattern in rules if pattern.search(code)), None)
+
+
+@cache  # made for the first text that an agent gave to run: most runs have none
+def _compiled() -> "tuple[re2._Regexp[str], list[tuple[DangerousCode, re2._Regexp[str]]]]":
+    """A pattern that matches wherever a rule does, and that of each rule."""
+    any_rule = re2.compile("(?i)" + "|".join(f"(?:{rule.pattern})" for rule in _TABLE))
+    return any_rule, [(rule, re2.compile(f"(?i){rule.pattern}")) for rule in _TABLE]

@@ -38,6 +38,11 @@ def quick_pattern(pattern: bytes) -> BytesPattern:
     return cast("BytesPattern", _LazyPattern(_compile_latin, pattern))
 
 
+def seldom_used(compile_pattern: Callable[..., BytesPattern], *args: Any) -> BytesPattern:
+    """What a pattern is compiled to, when it is first used."""
+    return cast("BytesPattern", _LazyPattern(compile_pattern, *args))
+
+
 def pattern_at_place(pattern: bytes) -> BytesPattern:
     """A pattern that is only matched at places: there `re` is as fast, and compiles sooner."""
     return cast("BytesPattern", _LazyPattern(re.compile, pattern))

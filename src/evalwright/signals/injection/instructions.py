@@ -9,7 +9,7 @@ from typing import TypeAlias
 import re2
 
 from evalwright.signals.injection.verbs import PARTICIPLE_KINDS, VERB_KINDS, VERBS, kinds_of
-from evalwright.signals.patterns import first_in, occurs_in, spans_in
+from evalwright.signals.patterns import first_in, occurs_in, seldom_used, spans_in
 from evalwright.signals.word_tables import either
 from evalwright.signals.written_values import (
     ANY_WORD,
@@ -134,13 +134,13 @@ _REMINDERS = {
     "glossed": r"\byour task\b[^.!?\n]{0,14},|\btask ?, ?you must\b"
     r"|\btask\b[^.!?\n]{0,80}\bplease kindly\b",
 }
-ASSAULT = _pattern(f"(?i){_either(_ASSAULTS)}")
+ASSAULT = seldom_used(_pattern, f"(?i){_either(_ASSAULTS)}")
 # Instructions that the user had loaded speak of rules, too, and of what an assistant must do.
 _HOUSE_RULES = {"en": f"{_RULES}|{_DUTY}|{_ANSWERING}"}
 _TAKEOVER = f"{_either(_ASSAULTS)}|{_either(_REMINDERS)}"
-TAKEOVER = _pattern(f"(?i){_TAKEOVER}")
+TAKEOVER = seldom_used(_pattern, f"(?i){_TAKEOVER}")
 _PRESSURE = f"(?i){_TAKEOVER}|{_either(_HOUSE_RULES)}"
-PRESSURE = _pattern(_PRESSURE, 4 * _ROOM)
+PRESSURE = seldom_used(_pattern, _PRESSURE, 4 * _ROOM)
 # Matches wherever that does, and seldom elsewhere: what need not count how far words are apart
 # keeps a small table, whatever the text.
 MAY_PRESS = _pattern(re.sub(r"\{0,\d+\}", "*", _PRESSURE))

@@ -12,7 +12,7 @@ from itertools import chain, islice
 import msgspec
 import re2
 
-from evalwright.signals.patterns import occurs_in, spans_in
+from evalwright.signals.patterns import occurs_in, seldom_used, spans_in
 from evalwright.signals.word_tables import either, word_tables
 
 _ORDERS = re2.compile(
@@ -96,10 +96,10 @@ _NOTHING_ELSE = _pattern(r"\b(?:only|nothing but|exclusively)\b")
 _NEW_ORDERS = _pattern(_NEWS)
 _ANCHOR = _pattern(_MACHINE, _USER, _ANSWER, _SUM, _OVERRIDE, _KEY_WORDS, _NEWS, _FOR_GOOD)
 _KEY = _pattern(_KEY_WORDS)
-MACHINE, REPLY = _pattern(_MACHINE), _pattern(_ANSWER)
-_USER_WORDS, _GIVING = _pattern(_USER), _pattern(_ANSWER, _SUM)
-OVERRIDE = _pattern(_OVERRIDE)
-SAYS = _pattern(_words("saying"))
+MACHINE, REPLY = seldom_used(_pattern, _MACHINE), seldom_used(_pattern, _ANSWER)
+_USER_WORDS, _GIVING = seldom_used(_pattern, _USER), seldom_used(_pattern, _ANSWER, _SUM)
+OVERRIDE = seldom_used(_pattern, _OVERRIDE)
+SAYS = seldom_used(_pattern, _words("saying"))
 
 
 class SpokenOrder(msgspec.Struct, frozen=True):
