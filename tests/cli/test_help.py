@@ -1,13 +1,15 @@
 """`--help` and `--version`: complete, and quick because they load next to nothing."""
 
 import re
+import shlex
 import subprocess
 import sys
 
+import click
 import pytest
 
 from evalwright import __version__
-from evalwright.cli.app import COMMANDS
+from evalwright.cli.app import COMMANDS, app
 from subjects.command import COMMAND, Evalwright
 
 HEAVY = ("aiohttp", "rich", "yaml", "jsonschema_rs", "asyncio", "sqlite3", "platformdirs")
@@ -97,3 +99,37 @@ def test_nothing_heavy_is_imported_for(option: str, imported: str) -> None:
     assert imported in modules
     loaded = [name for name in modules if name.partition(".")[0] in HEAVY]
     assert loaded == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_the_examples_type_is_understood(name: str) -> None:
+    """Every option of them, and every argument, in every command of a group."""
+    command = app.get_command(click.Context(app), name)
+    assert command is not None
+    for each in (command, *getattr(command, "commands", {}).values()):
+        examples = re.findall(r"evalwright [a-z][^,\n]*", (each.epilog or "").replace("\b", ""))
+        for example in examples:
+            typed = shlex.split(re.split(" >>? ", example)[0], comments=True)[1:]
+            try:
+                understand(app, typed)
+            except click.UsageError as error:
+                pytest.fail(f"{example}: {error.format_message()}")
+
+
+def understand(group: click.Group, typed: list[str]) -> None:
+    """Parse a command line as its command would, and go no further."""
+    with click.Context(group) as context:
+        name, command, rest = group.resolve_command(context, typed)
+        assert command is not None
+        if isinstance(command, click.Group):
+            understand(command, rest)
+        else:
+            command.make_context(name, rest)
+
+
+def test_many_options_stand_in_groups(evalwright: Evalwright) -> None:
+    for name in COMMANDS:
+        listed = evalwright(name, "--help").out.partition("Examples:")[0]
+        if len(re.findall(r"^  -", listed, re.MULTILINE)) > 16:
+            assert "\nOptions:" not in listed, f"{name}: add them to GROUPS of cli/help.py"
+            assert "\nResults:\n" in listed

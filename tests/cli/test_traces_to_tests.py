@@ -270,7 +270,11 @@ def test_interrupted_nothing_half_written_stays(
     eventually(lambda: set(evalwright.folder.iterdir()) - before, "the beginning of the suite")
     process.send_signal(number)
     stopped = evalwright.finish(process)
-    assert (stopped.code, stopped.err) == (130, "evalwright: interrupted\nexit 130: interrupted\n")
+    assert stopped.code == 130
+    assert stopped.err == (
+        "evalwright: interrupted: what was not finished is not kept; run the command again\n"
+        "exit 130: interrupted\n"
+    )
     assert set(evalwright.folder.iterdir()) == before
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from evalwright import __version__
+from evalwright.cli.help import HelpContext
 from evalwright.cli.output import (
-    Streams,
     in_words,
     prepare_streams,
     print_exit,
@@ -16,7 +16,6 @@ from evalwright.cli.output import (
     without_secrets,
 )
 from evalwright.contracts.errors import EvalwrightError, InvalidDocument
-from evalwright.reports.formats.console import encoded
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -54,15 +53,6 @@ COMMANDS = {
 }
 MOST_PROBLEMS = 50
 COULD_NOT = 3  # evaluate
-
-
-class HelpContext(click.Context):
-    """The context of a command, whose help is in characters that the terminal knows."""
-
-    def get_help(self) -> str:
-        """The help; click itself would write UTF-8 to a terminal that asks for ASCII."""
-        encoding = Streams.out.encoding
-        return encoded(super().get_help(), encoding).decode(encoding)
 
 
 class Commands(click.Group):
@@ -145,8 +135,8 @@ def run_app(program: str = "evalwright") -> int:
         else:
             error.show()
         failed = error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        complain("interrupted", program)
+    except (click.Abort, KeyboardInterrupt) as stopped:
+        complain(": ".join(filter(None, ("interrupted", str(stopped)))), program)
         failed = 130
     except EvalwrightError as error:
         words = "\n".join([_message(error), *getattr(error, "__notes__", ())])

@@ -14,6 +14,7 @@ import msgspec
 
 from evalwright.cli.output import (
     Streams,
+    WorkProgress,
     check_place,
     echo,
     print_exit,
@@ -37,8 +38,6 @@ from evalwright.reports.formats.ci import append_step_summary, workflow_command
 from evalwright.reports.formats.console import Style
 from evalwright.reports.forms import STEP_SUMMARY, renderer
 from evalwright.store.location import open_existing_log, shown_db
-
-_PROGRESS_EVERY = 500
 
 
 @click.command(
@@ -114,9 +113,9 @@ def command(
         _check_forms(forms, folder)
         emit = reserve_stdout() if as_json else None
         stop_in_good_order()
-        report = compare_runs(
-            options, partial(open_existing_log, db), ComparisonProgress(), forms.values()
-        )
+        progress = WorkProgress("cases")
+        report = compare_runs(options, partial(open_existing_log, db), progress, forms.values())
+        progress.end()
         _write_forms(folder, forms, is_private=options.show_secrets)
         if github or os.environ.get(STEP_SUMMARY):
             _publish(folder, github=github, as_json=as_json)
@@ -209,16 +208,3 @@ def _publish(out: Path, *, github: bool, as_json: bool) -> None:
     append_step_summary(render_markdown(report))
     for note in notes_on(report) if github else ():
         (say if as_json else echo)(workflow_command(note))
-
-
-class ComparisonProgress:
-    """A line on a terminal that says how far the comparison is."""
-
-    def __init__(self) -> None:
-        self._shown = Streams.err.isatty()
-
-    def __call__(self, done: int, total: int) -> None:
-        """Show that so many cases are done."""
-        if self._shown and (done % _PROGRESS_EVERY == 0 or done == total > _PROGRESS_EVERY):
-            Streams.err.write(f"\r{done:,} of {total:,} cases" + ("\n" if done == total else ""))
-            Streams.err.flush()

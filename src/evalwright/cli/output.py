@@ -5,6 +5,7 @@ not, and Ctrl-C: the first stops a run in good order, the second at once.
 import contextlib
 import errno
 import io
+import math
 import os
 import signal
 import sys
@@ -13,6 +14,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, TypeVar
 
+from evalwright.contracts.amounts import in_minutes
 from evalwright.contracts.documents import HANDED_OVER
 from evalwright.contracts.errors import BadInput, CannotEvaluate, Interrupted
 from evalwright.contracts.messages import Edge, Text, as_option, told
@@ -40,6 +42,7 @@ MEANINGS = {  # of exit codes, where a command does not say more
 _STOPS = (signal.SIGINT, signal.SIGTERM)
 _STDOUT_NAMES = frozenset({"-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
 READER_SECONDS = 1.0  # within which somebody must read a named pipe that is written to
+RENEWED_AFTER, TOLD_AFTER = 0.5, 10.0  # seconds, on a terminal and elsewhere
 _pipes: dict[Path, int] = {}  # checked and open: to close one would end the reading
 
 
@@ -209,7 +212,7 @@ def stop_in_good_order() -> None:
 def _interrupt(_number: int, _frame: object) -> None:
     for number in _STOPS:
         signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
+    raise KeyboardInterrupt("what was not finished is not kept; run the command again")
 
 
 def run_until_interrupted(work: Coroutine[Any, Any, T]) -> T:
@@ -227,6 +230,42 @@ def run_until_interrupted(work: Coroutine[Any, Any, T]) -> T:
 def _say_stopping() -> None:
     with contextlib.suppress(RuntimeError):  # the signal came while stderr was being written to
         say("stopping; Ctrl-C again stops at once")
+
+
+class WorkProgress:
+    """How far a long work is: a line that is renewed on a terminal, else one now and then."""
+
+    def __init__(self, noun: str, *, is_shown: bool = True) -> None:
+        self._noun = noun
+        self._began = time.monotonic()
+        self._is_drawn = False
+        first = RENEWED_AFTER if draws(Streams.err) else TOLD_AFTER
+        self._next = self._began + first if is_shown else math.inf
+
+    def __call__(self, done: int, total: int = 0) -> None:
+        """Say that so many are done, unless that was said a moment ago."""
+        now, is_live = time.monotonic(), draws(Streams.err)
+        if now < self._next:
+            return
+        self._next = now + (RENEWED_AFTER if is_live else TOLD_AFTER)
+        line = f"{done:,} of {total:,} {self._noun}" if total else f"{done:,} {self._noun}"
+        if 0 < done < total:
+            left = (now - self._began) / done * (total - done)
+            line += f"  {in_minutes(left)} left"
+        if not is_live:
+            say(line)
+            return
+        self._is_drawn = True
+        with contextlib.suppress(OSError):
+            Streams.err.write(f"\r{line}\x1b[K")
+            Streams.err.flush()
+
+    def end(self) -> None:
+        """Take the line away."""
+        if self._is_drawn:
+            with contextlib.suppress(OSError):
+                Streams.err.write("\r\x1b[K")
+                Streams.err.flush()
 
 
 def warn(text: Text) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import monotonic
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +12,7 @@ import click
 from evalwright.cli.output import (
     Emit,
     Streams,
+    WorkProgress,
     check_place,
     echo,
     print_exit,
@@ -105,7 +105,9 @@ def command(
         is_table = out is None and not as_json
         scan = SignalScan(known, masked=not show_secrets, most=_MOST_SHOWN if is_table else None)
         parts = stack.enter_context(closing(parts_in_order(scan, TraceFiles(traces), engine)))
-        lines = ScanLines(traces, parts, ScanProgress(is_apart=out is not None or is_table))
+        # Lines of JSON on the same terminal must not come between.
+        is_shown = out is not None or is_table or not Streams.out.isatty()
+        lines = ScanLines(traces, parts, WorkProgress("traces", is_shown=is_shown))
         if out is not None:
             write_file(out, lines, is_private=show_secrets)
         elif as_json:
@@ -207,7 +209,7 @@ class ScanLines:
         self,
         path: Path,
         parts: "Iterator[ScanPart]",
-        progress: "ScanProgress",
+        progress: WorkProgress,
     ) -> None:
         from evalwright.scans.signals import ScanTally
 
@@ -251,27 +253,3 @@ class ScanLines:
         if found.partly:
             traces = f"{found.partly} of {found.count} traces"
             yield f"{path}: {traces} were read in part, for example {found.first_part}"
-
-
-class ScanProgress:
-    """A line on a terminal that says how many traces were looked at, every second.
-
-    The result must not come between, so it is told where that goes elsewhere, or `is_apart`.
-    """
-
-    def __init__(self, *, is_apart: bool) -> None:
-        self._shown = Streams.err.isatty() and (is_apart or not Streams.out.isatty())
-        self._next = monotonic() + 1
-        self._began = False
-
-    def __call__(self, count: int) -> None:
-        """Show that so many are done."""
-        if self._shown and monotonic() >= self._next:
-            self._next, self._began = monotonic() + 1, True
-            Streams.err.write(f"\r{count:,} traces")
-            Streams.err.flush()
-
-    def end(self) -> None:
-        """Leave the line."""
-        if self._began:
-            Streams.err.write("\n")

@@ -9,6 +9,15 @@ _FAINT = 1e-9  # what is nearer to all or none than this, is that
 _LEAST = 0.000001  # dollars
 
 
+def in_minutes(seconds: float) -> str:
+    """A time that is estimated: 40 s, 2:05 min, 1:10 h."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes}:{rest:02d} min" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02d} h"
+
+
 def percent(part: float, whole: float = 1.0) -> str:
     """A share in percent with one decimal; neither all nor none unless it is."""
     if not whole:

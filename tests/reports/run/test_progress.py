@@ -7,6 +7,7 @@ from threading import Event
 import pytest
 
 from builders import a_score, a_usage, an_event
+from evalwright.reports.formats.console import Style, width
 from evalwright.reports.run import progress
 from evalwright.reports.run.progress import (
     MOST_LINES,
@@ -159,3 +160,13 @@ def test_judged_prompts_are_counted_with_their_errors(watch):
     watch.now += 5
     counted.count(passed=False, is_error=True)
     assert counted.line() == "◐ 2 of 3 evaluations  ▲○·  1 error  $0.50  2 s left"
+
+
+def test_the_line_of_a_narrow_terminal_is_not_too_long_to_be_renewed() -> None:
+    counted = Progress(1200, 1100, 600, 12.5, "evaluations")
+    counted.count(passed=False, is_error=True)
+    wide, narrow = (counted.line(Style(colour=False, width=columns)) for columns in (80, 60))
+    assert width(narrow) < 60
+    assert "◐ 1,101 of 1,200 evaluations" in narrow
+    assert narrow.endswith("left")
+    assert "■" in wide

@@ -9,9 +9,9 @@ from typing import Any, Protocol, Self, TextIO
 
 import msgspec
 
-from evalwright.contracts.amounts import dollars
+from evalwright.contracts.amounts import dollars, in_minutes
 from evalwright.contracts.events import EvalScored, ProviderUsage
-from evalwright.reports.formats.console import Shape, Style, draws, encoded
+from evalwright.reports.formats.console import Shape, Style, draws, encoded, width
 
 LINE_EVERY = 10  # tasks
 MOST_LINES = 40  # of a run
@@ -95,10 +95,7 @@ class Progress:
             ("waiting", waiting),
         ]
         noun = "" if self._noun == "tasks" else f" {self._noun}"
-        parts = [
-            f"{style.shape('running')} {self.done:,} of {self.total:,}{noun}",
-            style.tasks(shapes, SHAPES_IN_LINE),
-        ]
+        parts = [f"{style.shape('running')} {self.done:,} of {self.total:,}{noun}"]
         parts += [f"{failed:,} failed"] if failed else []
         if self._errors:
             parts.append(f"{self._errors} {'error' if self._errors == 1 else 'errors'}")
@@ -107,7 +104,13 @@ class Progress:
         fresh = self.done - self._done_before
         if fresh and self.done < self.total:
             remaining_s = (time.monotonic() - self._began) / fresh * (self.total - self.done)
-            parts.append(f"{_duration(remaining_s)} left")
+            parts.append(f"{in_minutes(remaining_s)} left")
+        # A line that is too long could not be renewed.
+        while len(parts) > 2 and width("  ".join(parts)) >= style.width:
+            parts.pop(-2)  # the time left comes last
+        room = style.width - width("  ".join(parts)) - 3
+        if room >= SHAPES_IN_LINE // 4:
+            parts.insert(1, style.tasks(shapes, min(SHAPES_IN_LINE, room)))
         return "  ".join(parts)
 
 
@@ -178,11 +181,3 @@ def progress_for(
     if quiet:
         return Progress(*so_far)
     return LiveProgress(stream, *so_far) if draws(stream) else PlainProgress(stream, *so_far)
-
-
-def _duration(seconds: float) -> str:
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    return f"{minutes}:{rest:02d} min" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02d} h"
