@@ -312,6 +312,17 @@ def test_the_log_is_where_the_environment_says_else_in_the_users_data(
     assert (tmp_path / "data" / "evalwright" / "evalwright.db").is_file()
 
 
+def test_an_agent_that_a_suite_names_is_told_with_the_suite(evalwright: Evalwright) -> None:
+    (evalwright.folder / "agent.py").write_text("def answer(task):\n    return task.question\n")
+    suite = "evalwright: 1\nagent: agent.py:{}\ntasks: [{{input: Hi, checks: [contains: Hi]}}]\n"
+    (evalwright.folder / "suite.yaml").write_text(suite.format("answr"))
+    refused = evalwright("run", "suite.yaml")
+    assert "agent.py has no 'answr' (it has: answer)\nsuite.yaml names this agent\n" in refused.err
+    (evalwright.folder / "suite.yaml").write_text(suite.format("answer"))
+    failed = evalwright("run", "suite.yaml")
+    assert "a task has no 'question'; what is asked is in task.input" in failed.err
+
+
 @pytest.mark.parametrize(
     ("agent", "remedy"),
     [

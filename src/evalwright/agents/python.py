@@ -90,6 +90,9 @@ class AgentTask:
             f"a task is not its input: write task.input[{key!r}], or call the parameter `input`"
         )
 
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"a task has no {name!r}; what is asked is in task.input")
+
     def call_tool(self, name: str, args: Mapping[str, Any] | None = None) -> Any:
         """Call a tool and return its result, to be awaited in async code.
 

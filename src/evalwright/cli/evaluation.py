@@ -223,17 +223,22 @@ def prepare(
     for notice in () if is_quiet else subject.notices:
         say(f"{name}: {in_words(notice)}")
     config = request.config
-    session = assembled(
-        subject,
-        name,
-        asked,
-        subject.agent,
-        config if isinstance(config, Config) else load_config(named=config),
-        agent_id=request.agent_id,
-        model_class=request.model_class,
-        notify=notify,
-        spares_judges=among_others,
-    )
+    try:
+        session = assembled(
+            subject,
+            name,
+            asked,
+            subject.agent,
+            config if isinstance(config, Config) else load_config(named=config),
+            agent_id=request.agent_id,
+            model_class=request.model_class,
+            notify=notify,
+            spares_judges=among_others,
+        )
+    except BadInput as error:
+        if request.agent is None and in_words(error).startswith("--agent "):
+            error.add_note(f"{name} names this agent")
+        raise
     if session.options.judges and not is_quiet:
         warn_of_weights(subject.suite, name)
     plans = planned(session, subject, name, request.db)

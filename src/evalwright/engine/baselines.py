@@ -320,7 +320,10 @@ def find_named(log: EventLog, name: str) -> str:
         )
     names = sorted({each.name for each in known})
     near = get_close_matches(name, names, 1)
-    meant = f"; did you mean the baseline {near[0]}?" if near else ""
+    meant = (
+        f", and `evalwright baseline set {name} RUN` calls one so" if _NAME.fullmatch(name) else ""
+    )
+    meant = f"; did you mean the baseline {near[0]}?" if near else meant
     raise RunNotFound(
         f"there is no run {name!r} in {log.place}; `evalwright runs` lists them{meant}"
     )

@@ -31,6 +31,7 @@ from evalwright.contracts.run_plan import (
 from evalwright.contracts.suite import Mode, ModelClass, Suite, Task
 from evalwright.engine.judge_prompt import PROMPT_VERSION
 from evalwright.engine.provenance import Provenance
+from evalwright.engine.task_names import TaskNames
 
 if TYPE_CHECKING:
     from evalwright.attacks.derived import Attack
@@ -378,7 +379,8 @@ def _judge_problems(
     problems = []
     if judged is not None and not options.judges:
         by = "scored by a rubric" if judged.expected.rubric else "judged by a check"
-        message = f"task {judged.task_id!r} is {by}, which needs a judge"
+        name = TaskNames.of_tasks([judged]).name_of(judged.task_id)
+        message = f"task {name!r} is {by}, which needs a judge"
         remedy = phrase("name a model with {@judges:provider:model}")
         problems.append(_of_option(phrase("{@judges}"), message, remedy))
     if judged is None and options.judges and "adversarial" not in modes:

@@ -61,17 +61,18 @@ def _lines(step: TalkStep, style: Style, most: int | None) -> Iterator[str]:
     else:
         yield _folded(step, style)
         if step.is_open:
-            for mark, said in (("  ", step.text), ("  ", step.sent), ("→ ", _came(step))):
+            parts = (
+                ("  ", step.text),
+                ("  ", step.sent),
+                ("→ ", step.error or step.returned or ""),
+            )
+            for mark, said in parts[2:] if step.kind == "error" else parts:
                 first, *rest = [*_said(said, style, f"{_INDENT}  ", most)] if said else [""]
                 yield from [f"{_INDENT}{mark}{first.strip()}", *rest] if said else ()
         elif step.returned:
             yield f"{_INDENT}→ {style.dim(cut(step.returned, room - 6))}"
     for finding in step.findings:
         yield from _finding(finding, style)
-
-
-def _came(step: TalkStep) -> str:
-    return step.error or step.returned or ""
 
 
 def _folded(step: TalkStep, style: Style) -> str:
