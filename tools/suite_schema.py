@@ -185,12 +185,24 @@ def _turn() -> dict[str, Any]:
     fields = {
         "user": _text("What the user says."),
         "checks": {"$ref": "#/$defs/checks"},
+        "id": _text("What branches call this turn."),
+        "then": _list(_branch(), "What comes next, by the answer; else the next turn."),
         "stop": {
             "description": "End the conversation here if one of the checks fails.",
             "type": "boolean",
         },
     }
     return {**_closed(fields, "One turn of a conversation."), "required": ["user"]}
+
+
+def _branch() -> dict[str, Any]:
+    fields = {
+        "if": {"$ref": "#/$defs/check"},
+        "turn": _text("The id of a later turn, which comes next."),
+        "end": {"description": "The conversation ends.", "const": True},
+    }
+    either = [{"required": ["turn"]}, {"required": ["end"]}]
+    return {**_closed(fields, "A branch; without `if`, it is always taken."), "oneOf": either}
 
 
 def _user() -> dict[str, Any]:

@@ -30,6 +30,9 @@ GOOD = [
 ]
 
 
+CHECK = [{"equals": 1}]
+
+
 def talk(turns: Any = GOOD, *checks: Any, **fields: Any) -> ew.Task:
     return ew.Task("talk", turns=turns, world=SHOP, checks=checks, **fields)
 
@@ -115,6 +118,54 @@ def test_a_check_without_weight_stops_no_conversation() -> None:
     turns = [ew.turn(ASKED[0], checks=[shown], stop=True), ew.turn(ASKED[1])]
     run = ew.run([talk(turns, ew.contains("Too late"))], by_task)
     assert run.passed, run.report()
+
+
+BRANCHES = [
+    ew.turn(
+        ASKED[0],
+        then=[
+            {"if": ew.contains("number"), "turn": "number"},
+            {"if": ew.not_(ew.contains("wait")), "end": True},
+        ],
+    ),
+    ew.turn("Hello?", checks=[ew.contains("never")], then=[{"turn": "thanks"}]),
+    ew.turn(ASKED[1], id="number", checks=[ew.calls("orders.get")]),
+    ew.turn(ASKED[2], id="thanks", checks=[ew.contains("Welcome")]),
+]
+
+
+@pytest.mark.parametrize(
+    ("first", "turns", "failed"),
+    [
+        ("What is your order number?", [1, 3, 4], []),
+        ("No.", [1], []),
+        ("Please wait.", [1, 2, 4], ["contains"]),
+    ],
+)
+def test_what_comes_next_depends_on_the_answer(
+    first: str, turns: list[int], failed: list[str], tmp_path: Path
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def agent(task: Any) -> str:
+        asked.append((task.turn, len(task.messages)))
+        return first if task.turn == 1 else reply(task.messages[-1]["content"], task.turn, task)
+
+    run = ew.run([talk(BRANCHES, ew.at_most(turns=3))], agent, db=tmp_path / "a.db")
+    assert run.passed is not bool(failed), run.report()
+    assert [each.check for each in run.tasks["talk"].checks if not each.passed] == failed
+    assert asked == [(number, 2 * number - 1) for number in range(1, len(turns) + 1)]
+    with opened_log(str(tmp_path / "a.db")) as log:
+        decided = [each.payload() for each in log.read(run.id, ("agent.decided",))]
+        events = [each for each in log.read(run.id) if each.task_id == "talk"]
+        suite = ew.Suite("suite", tasks=[talk(BRANCHES)])
+        made = plan_rescore(log, run.id, suite.subject(), "suite", RunOptions())
+        assert asyncio.run(made.run(log)).summary.passed is run.passed
+    assert [each["turn"] for each in decided] == turns
+    said = [each.user for each in BRANCHES]
+    steps = conversation_of([{"role": "user", "content": each} for each in said], events)
+    shown = [each.text for each in steps if each.kind == "user"]
+    assert shown[: len(turns)] == [said[turn - 1] for turn in turns]
 
 
 def test_own_checks_see_what_was_said_before_and_the_answer(tmp_path: Path) -> None:
@@ -223,6 +274,22 @@ def test_what_is_no_conversation_is_refused(tmp_path: Path) -> None:
         (
             {"turns": [{"user": "a", "checks": [{"judge": "x"}], "stop": True}]},
             "`stop` cannot wait for what judge asks",
+        ),
+        (
+            {"turns": [{"user": "a", "checks": [{"not": {"state": "unchanged"}}]}]},
+            "`state` is of a whole conversation",
+        ),
+        (
+            {"turns": [{"user": "a", "id": "x", "then": [{"turn": "x"}], "checks": CHECK}]},
+            "then[0].turn: line 1: a loop: 'x' is turn 1, this is 1 (name a later turn)",
+        ),
+        (
+            {"turns": [{"user": "a", "then": [{"turn": "x"}], "checks": CHECK}]},
+            "there is no turn 'x'",
+        ),
+        (
+            {"turns": [{"user": "a", "then": [{"if": {"judge": "x"}, "end": True}]}]},
+            "a branch looks at one answer, and asks nobody",
         ),
         ({"turns": [{"user": "a"}]}, "no checks, so that every answer would pass"),
         (

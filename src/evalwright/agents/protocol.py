@@ -144,6 +144,7 @@ class Invocation:
         self.surroundings = surroundings or Surroundings()
         self.tools = self.surroundings.tools_of(task, invocation_id)
         self.turn = 0  # of a conversation, from 1
+        self.place = 1  # in the script of a conversation, which may pass over turns
         self.messages: list[dict[str, Any]] = []  # of a conversation, so far
         self.session: dict[str, Any] = {}  # the agent's own, for a conversation
         self.is_session_known = True  # it was told by the process that has it

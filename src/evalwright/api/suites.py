@@ -27,27 +27,51 @@ _WIRE |= {"max_p95_latency_ms": "maxP95LatencyMs", "pass_rate": "passRate"}
 class ScriptedTurn:
     """What the user says next in a conversation; made by `ew.turn`."""
 
-    def __init__(self, user: str, checks: Iterable[CheckGiven], *, stop: bool) -> None:
+    def __init__(
+        self,
+        user: str,
+        checks: Iterable[CheckGiven],
+        *,
+        stop: bool,
+        id: str = "",  # noqa: A002 - its name in suites
+        then: Iterable[Mapping[str, Any]] = (),
+    ) -> None:
         given: object = user
         if not (isinstance(given, str) and given):
             raise BadInput(f"a turn begins with what the user says, a text, not {user!r:.60}")
         self.user = user
         self.checks = as_checks(checks, f"turn {user!r:.40}")
         self.stop = stop
+        self.id = id
+        self.then = list(then)
 
     def written(self, own: OwnFunctions) -> dict[str, Any]:
         """The turn as a suite file has it."""
         checks = [each.written(own.refer) for each in self.checks]
-        fields = {"user": self.user, "checks": checks, "stop": self.stop}
+        then = [
+            {**each, "if": as_check(each["if"]).written(own.refer)} if "if" in each else dict(each)
+            for each in self.then
+        ]
+        fields = {"id": self.id, "user": self.user, "checks": checks, "stop": self.stop}
+        fields["then"] = then
         return {name: value for name, value in fields.items() if value}
 
 
-def turn(user: str, *, checks: Iterable[CheckGiven] = (), stop: bool = False) -> ScriptedTurn:
+def turn(
+    user: str,
+    *,
+    checks: Iterable[CheckGiven] = (),
+    stop: bool = False,
+    id: str = "",  # noqa: A002
+    then: Iterable[Mapping[str, Any]] = (),
+) -> ScriptedTurn:
     """One turn of a conversation: what the user says, and what a good answer to that is.
 
-    With `stop`, the conversation ends there if one of the checks fails.
+    With `stop`, the conversation ends there if one of the checks fails. `then` says which turn
+    comes next by the answer: `[{"if": ew.contains("sorry"), "turn": "thanks"}]` is the later turn
+    with that `id`, `{"if": …, "end": True}` the end.
     """
-    return ScriptedTurn(user, checks, stop=stop)
+    return ScriptedTurn(user, checks, stop=stop, id=id, then=then)
 
 
 def user(
@@ -83,7 +107,7 @@ def _turns(given: Any, place: str) -> list[ScriptedTurn]:
     for each in given:
         if isinstance(each, ScriptedTurn):
             found.append(each)
-        elif isinstance(each, Mapping) and each.keys() <= {"user", "checks", "stop"}:
+        elif isinstance(each, Mapping) and each.keys() <= {"user", "checks", "stop", "id", "then"}:
             fields = {name: value for name, value in each.items() if name != "user"}
             found.append(turn(each.get("user", ""), **fields))
         else:

@@ -187,12 +187,22 @@ class World(Closed, frozen=True):
     tools: dict[str, WorldTool]
 
 
+class Branch(Closed, frozen=True):
+    """Which turn comes next, if the answer is such; without a turn, the conversation ends."""
+
+    condition: dict[str, Any] | None = msgspec.field(default=None, name="if")  # a check
+    turn: str | None = None  # a later one, by its id
+    end: bool = False
+
+
 class UserTurn(Closed, frozen=True):
     """What the user says next, and what a good answer to that is."""
 
     user: str
     checks: list[dict[str, Any]] = []  # as written, without templates
     stop: bool = False  # the conversation ends here if one of the checks fails
+    id: str = ""  # by which branches name it
+    then: list[Branch] = []  # the first that fits counts; without one, the next turn follows
 
 
 class SimulatedUser(Closed, frozen=True):

@@ -87,9 +87,9 @@ class CheckAsks:
         self, ask: Ask, task: Task, examined: Examined, known: Sequence[Judged], record: Record
     ) -> Any:
         if isinstance(ask, TurnAsk):
-            if ask.turn > len(examined.turns):
+            if ask.turn not in examined.turns:
                 return Unanswered(f"the conversation ended before turn {ask.turn}")
-            part = examined.turns[ask.turn - 1]
+            part = examined.turns[ask.turn]
             task = msgspec.structs.replace(task, input=part.input)
             return await self._answer(ask.ask, task, part, known, record)
         if isinstance(ask, RubricAsk) and self._panel is not None:

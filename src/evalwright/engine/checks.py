@@ -14,7 +14,14 @@ from evalwright.contracts.run_plan import FIRST_RULE, SuiteSource
 from evalwright.contracts.suite import Suite, Task
 from evalwright.contracts.summary import SafetyFinding
 from evalwright.contracts.verdicts import CheckResult
-from evalwright.engine.examination import Seen, checks_of, examined, turn_answers
+from evalwright.engine.examination import (
+    Seen,
+    checks_of,
+    examined,
+    turn_after,
+    turn_answers,
+    turn_due,
+)
 from evalwright.engine.invocation import Repetition, TaskAnswer
 from evalwright.engine.plan import Plan
 from evalwright.scoring.checks.base import (
@@ -172,12 +179,18 @@ class SuiteChecker:
         seen = examined(answer, self._agent_id)
         return await self._asks.answers(asks, answer.task, seen, known, record)
 
-    def ends_at(self, answer: TaskAnswer, turn: int) -> bool:
-        """Whether a conversation ends at a turn, as one of its checks failed."""
-        of_turn = [each for each in self.by_task[answer.task.task_id] if each.turn == turn]
-        checks = [each for each in of_turn if each.weight]  # one without weight is only shown
+    def turn_after(self, answer: TaskAnswer, turn: int) -> int | None:
+        """The turn of a script that follows a turn; None: the conversation ends there."""
+        script = answer.task.turns
+        if not (script[turn - 1].stop or script[turn - 1].then):
+            return turn_after(script, turn, None)
         seen = examined(answer, self._agent_id)
-        return not all(each.outcome(seen).passed for each in checks)
+        if script[turn - 1].stop:
+            of_turn = [each for each in self.by_task[answer.task.task_id] if each.turn == turn]
+            checks = [each for each in of_turn if each.weight]  # one without weight is only shown
+            if not all(each.outcome(seen).passed for each in checks):
+                return None
+        return turn_after(script, turn, seen.turns[turn])
 
     def repetition(self, task: Task) -> int:
         return len(self._done.get(task.task_id, ())) + 1
@@ -195,11 +208,13 @@ class SuiteChecker:
             failed = [Checked([], 0.0, False, error=seen.error)] if seen.error else []
             return [*failed, scored_as(answer, check_score, findings, passed=passed)]
         if passed and (answered := len(turn_answers(answer))) < len(task.turns):
-            # Nobody knows what the agent would have said, however low the threshold is.
-            reason = f"the conversation ended before turn {answered + 1}"
-            wanted = len(task.turns)
-            results.append(CheckResult("turns", False, 0.0, wanted, answered, reason, 0.0, True))
-            passed = False
+            due = turn_due(task.turns, examined(answer, self._agent_id))
+            if due is not None:
+                # Nobody knows what the agent would have said, however low the threshold is.
+                reason, wanted = f"the conversation ended before turn {due}", len(task.turns)
+                found = CheckResult("turns", False, 0.0, wanted, answered, reason, 0.0, True)
+                results.append(found)
+                passed = False
         if findings and is_blocking(findings):
             results.append(unsafe_check(findings))
             passed = False

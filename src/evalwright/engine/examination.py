@@ -163,7 +163,18 @@ def examine(examination: Examination, checks: Sequence[AnswerCheck]) -> Seen:
     if isinstance(first := checks[0], GoldenCheck):  # alone, and of nothing but the output
         passed = first.matches(answer.output)
         return Seen(findings, [CheckResult(first.name, passed, float(passed))])
-    return Seen(findings, run_checks(checks, examined(answer, agent_id, examination.told)))
+    seen, script = examined(answer, agent_id, examination.told), answer.task.turns
+    if any(turn.then for turn in script):
+        last, due = max(seen.turns, default=0), turn_due(script, seen)
+        # Nothing is expected of turns that were passed over.
+        checks = [
+            each
+            for each in checks
+            if each.turn is None
+            or each.turn in seen.turns
+            or (due is not None and each.turn > last)
+        ]
+    return Seen(findings, run_checks(checks, seen))
 
 
 def examined(answer: TaskAnswer, agent_id: str, told: Answers | None = None) -> Examined:
@@ -180,11 +191,11 @@ def examined(answer: TaskAnswer, agent_id: str, told: Answers | None = None) -> 
 
         return invocation_signals(task, agent_id, deeds)
 
-    parts = turn_answers(answer) if task.is_conversation else []
+    parts = turn_answers(answer) if task.is_conversation else {}
     spent = spent_on(answer.usages[: answer.own_calls], answer.latency_ms, answer.unmeasured)
     return Examined(
         task_id=task.task_id,
-        input=parts[-1].task.input if parts else task.input,
+        input=parts[max(parts)].task.input if parts else task.input,
         output=answer.output,
         expected=None if task.reference is UNSET else task.reference,
         calls=made_calls(deeds) if deeds else (),
@@ -192,18 +203,37 @@ def examined(answer: TaskAnswer, agent_id: str, told: Answers | None = None) -> 
         coverage=answer.coverage,
         told=told or {},
         world=end_state(answer),
-        turns=[
-            msgspec.structs.replace(examined(part, agent_id), spent=UNKNOWN_IN_TURN)
-            for part in parts
-        ],
+        turns={
+            turn: msgspec.structs.replace(examined(part, agent_id), spent=UNKNOWN_IN_TURN)
+            for turn, part in parts.items()
+        },
         make_trace=make_trace,
         find_signals=find_signals,
     )
 
 
-def turn_answers(answer: TaskAnswer) -> list[TaskAnswer]:
-    """The answers of a conversation, each with what was said before it as the input."""
-    answers: list[TaskAnswer] = []
+def turn_after(script: Sequence[UserTurn], turn: int, seen: Examined | None) -> int | None:
+    """The turn that follows in a script, by what was answered; None: it was the last."""
+    for branch in script[turn - 1].then:
+        if branch.condition is not None and seen is not None:
+            from evalwright.scoring.checks.table import prepare_checks
+
+            (condition,) = prepare_checks([branch.condition], "$")[0]
+            if not condition.outcome(seen).passed:
+                continue
+        return next((n for n, each in enumerate(script, 1) if branch.turn == each.id), None)
+    return turn + 1 if turn < len(script) else None
+
+
+def turn_due(script: Sequence[UserTurn], seen: Examined) -> int | None:
+    """The turn that was not asked any more, as a conversation ended before it should."""
+    last = max(seen.turns, default=0)
+    return turn_after(script, last, seen.turns[last]) if last else 1
+
+
+def turn_answers(answer: TaskAnswer) -> dict[int, TaskAnswer]:
+    """The answers of a conversation by turn, each with what was said before it as the input."""
+    answers: dict[int, TaskAnswer] = {}
     said: list[dict[str, Any]] = []
     deeds: list[Payload] = []
     user = ""
@@ -216,10 +246,8 @@ def turn_answers(answer: TaskAnswer) -> list[TaskAnswer]:
                 user = answer.task.turns[deed.turn - 1].user
             said = [*said, {"role": "user", "content": user}]
             task = msgspec.structs.replace(answer.task, input=said, turns=[], user=None)
-            answers.append(
-                msgspec.structs.replace(
-                    answer, task=task, output=deed.decision, deeds=deeds, world=None
-                )
+            answers[deed.turn] = msgspec.structs.replace(
+                answer, task=task, output=deed.decision, deeds=deeds, world=None
             )
             said = [*said, {"role": "assistant", "content": stringify(deed.decision)}]
             deeds = []

@@ -232,7 +232,7 @@ def invocation_trace(task: Task, agent_id: str, payloads: Sequence[Payload]) -> 
             if each.turn is not None and each is not answers[-1]:  # the user goes on
                 events.append(Message(index, None, "assistant", text_of(decision)))
                 if task.turns:
-                    said = task.turns[each.turn].user
+                    said = task.turns[_next_turn(answers, each) - 1].user
                     events.append(Message(index + 1, None, "user", said))
     output = None
     if decision is not UNSET and not failed:
@@ -247,6 +247,12 @@ def invocation_trace(task: Task, agent_id: str, payloads: Sequence[Payload]) -> 
         output=output,
         failure=RunnerFailure("agent_error") if failed else None,
     )
+
+
+def _next_turn(answers: Sequence[Decided], answer: Decided) -> int:
+    """The turn of a script that was asked after an answer."""
+    place = next(n for n, each in enumerate(answers) if each is answer)
+    return answers[place + 1].turn or 1
 
 
 def _with_invisible_read(value: Any) -> Any:

@@ -136,14 +136,14 @@ class Invoker:
         count: Callable[[ProviderUsage, str], None] = lambda _usage, _task_id: None,
         has_budget: bool = False,
         watch: WatchOverTasks | None = None,
-        ends_at: Callable[[TaskAnswer, int], bool] = lambda _answer, _turn: False,
+        turn_after: Callable[[TaskAnswer, int], int | None] = lambda _answer, turn: turn + 1,
         users: "SimulatedUsers | None" = None,
         keep: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
-        """`ends_at` says whether a conversation ends at a turn by what was answered; `keep` waits
+        """`turn_after` says how a script goes on after a turn by what was answered; `keep` waits
         until what was said in one is durable."""
         self._agent = agent
-        self._ends_at = ends_at
+        self._turn_after = turn_after
         self._users = users
         self._keep = keep
         self._agent_ready: Callable[[], Awaitable[None]] | None = getattr(agent, "ready", None)
@@ -234,7 +234,7 @@ class Invoker:
             self._surroundings.worlds[task.world].world if invocation.tools.world else None,
         )
         world = invocation.world_changes()
-        answered = Decided(agent_id, output, turn=invocation.turn or None)
+        answered = Decided(agent_id, output, turn=invocation.place if invocation.turn else None)
         decided = error_decision(agent_id, error) if error else answered
         completed = InvocationCompleted(
             attempt_id,
@@ -261,6 +261,9 @@ class Invoker:
         if cut is not None:
             deeds += cut.deeds
             output, took_s = await asyncio.to_thread(_recall, invocation, cut), cut.took_s
+            if task.user is None:
+                so_far = TaskAnswer(task, output, None, None, [], deeds=deeds)
+                invocation.place = self._turn_after(so_far, invocation.place) or 1
         async with AsyncExitStack() as invocation.held:
             while (says := await self._user_says(invocation)) is not None:
                 invocation.begin_turn(says)
@@ -271,16 +274,13 @@ class Invoker:
                     turn_s = now_s() - began - invocation.aside_s
                 took_s += turn_s
                 invocation.end_turn(output)
-                number = invocation.turn
-                session = invocation.recorded_session()
-                decided = Decided(self._agent.agent_id, output, turn=number, session=session)
+                session, place = invocation.recorded_session(), invocation.place
+                decided = Decided(self._agent.agent_id, output, turn=place, session=session)
                 if task.user is None:
-                    if number == len(task.turns):
+                    so_far = TaskAnswer(task, output, None, None, [], deeds=[*deeds, decided])
+                    if (due := self._turn_after(so_far, place)) is None:
                         break
-                    if task.turns[number - 1].stop:
-                        so_far = TaskAnswer(task, output, None, None, [], deeds=[*deeds, decided])
-                        if self._ends_at(so_far, number):
-                            break
+                    invocation.place = due
                 invocation.record(decided)
                 is_paid = self._agent.is_outside or len(invocation.usages) > paid
                 if self._keep is not None and (is_paid or turn_s >= AT_RISK_S):
@@ -292,8 +292,9 @@ class Invoker:
         """What the user says next, for which no agent's time is taken; None at the end."""
         task, turn, now_s = invocation.task, invocation.turn, asyncio.get_running_loop().time
         if task.user is None:
-            return task.turns[turn].user
+            return task.turns[invocation.place - 1].user
         assert self._users is not None
+        invocation.place = turn + 1
         if turn == task.user.max_turns:
             return None
         if (said := invocation.said) is not None:  # before the conversation was cut off
@@ -408,7 +409,7 @@ def _recall(invocation: Invocation, cut: CutConversation) -> Any:
         elif isinstance(deed, ToolCalled):
             invocation.recall_call(deed, returned.get(deed.call_id))
         elif isinstance(deed, Decided) and deed.turn is not None:
-            task, output = invocation.task, deed.decision
+            task, output, invocation.place = invocation.task, deed.decision, deed.turn
             invocation.begin_turn(task.turns[deed.turn - 1].user if task.turns else said)
             invocation.end_turn(output)
             invocation.said = None

@@ -103,7 +103,7 @@ class TaskWork:
             count=history.tally.add_usage,
             has_budget=self._has_budget,
             watch=resources.watch,
-            ends_at=self.checker.ends_at,
+            turn_after=self.checker.turn_after,
             users=resources.users,
             keep=self._keep_turn,
         )

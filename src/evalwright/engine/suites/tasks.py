@@ -29,6 +29,7 @@ from evalwright.scoring.checks.table import prepare_checks
 from evalwright.trace.model import text_of
 
 _OF_ALL_TURNS = ("state", "max")
+_WITHIN = ("not", "all", "any")  # checks of checks
 _ASKED = ("turns", "user", "input")  # what an agent is asked by
 _A = {"input": "an input", "user": "a simulated user"}
 MOST_TITLE = 500  # characters
@@ -237,19 +238,45 @@ class Recipe:
         return None if document is None else msgspec.convert(document, SimulatedUser)
 
     def _made_turns(self, documents: list[Any]) -> list[UserTurn]:
+        self._check_branches(documents)
         for index, document in enumerate(documents):
             place, checks = f"{self.path}.turns[{index}].checks", document.get("checks", [])
             problems = self._shared.problems
             problems.see_checks(checks, place)
-            for name in _OF_ALL_TURNS:
-                if any(name in check for check in checks):
-                    message = f"`{name}` is of a whole conversation"
-                    problems.add(place, message, "add it to the checks of the task")
+            for name in _of_all_turns(checks):
+                message = f"`{name}` is of a whole conversation"
+                problems.add(place, message, "add it to the checks of the task")
             asking = [each for each in prepare_checks(checks, place)[0] if each.asks]
             if document.get("stop") and asking:
                 message = f"`stop` cannot wait for what {asking[0].name} asks"
                 problems.add(f"{self.path}.turns[{index}].stop", message, "leave it out")
         return msgspec.convert(documents, list[UserTurn])
+
+    def _check_branches(self, documents: list[Any]) -> None:
+        problems, numbers = self._shared.problems, dict[str, int]()
+        for index, document in enumerate(documents):
+            if (name := document.get("id", "")) and numbers.setdefault(name, index) != index:
+                place, message = f"{self.path}.turns[{index}].id", f"{name!r} is another turn's id"
+                problems.add(place, message, "give every turn its own id")
+        for index, document in enumerate(documents):
+            for number, branch in enumerate(document.get("then", [])):
+                place = f"{self.path}.turns[{index}].then[{number}]"
+                if "if" in branch:
+                    problems.see_checks([branch["if"]], f"{place}.if")
+                    asking = [each for each in prepare_checks([branch["if"]], "$")[0] if each.asks]
+                    if asking or _of_all_turns([branch["if"]]):
+                        message = "a branch looks at one answer, and asks nobody"
+                        problems.add(f"{place}.if", message, "use another check")
+                target = numbers.get(branch.get("turn", ""))
+                if "turn" in branch and target is None:
+                    known = ", ".join(numbers) or "none has an id"
+                    message = f"there is no turn {branch['turn']!r}"
+                    problems.add(f"{place}.turn", message, f"turns: {known}")
+                elif target is not None and target <= index:
+                    message = (
+                        f"a loop: {branch['turn']!r} is turn {target + 1}, this is {index + 1}"
+                    )
+                    problems.add(f"{place}.turn", message, "name a later turn")
 
     def begin_task(self) -> None:
         self._shared.templates.begin_task()
@@ -315,6 +342,18 @@ class CheckList:
                 self._problems.see_check(check, place, where(document))
             checks.append(check)
         return checks
+
+
+def _of_all_turns(checks: Any) -> list[str]:
+    """The checks among these, and within them, that nothing can be told of in one turn."""
+    found: list[str] = []
+    for check in checks if isinstance(checks, list) else [checks]:
+        for name, argument in check.items() if isinstance(check, dict) else ():
+            if name in _OF_ALL_TURNS:
+                found.append(name)
+            elif name in _WITHIN:
+                found += _of_all_turns(argument)
+    return list(dict.fromkeys(found))
 
 
 def _signal_kinds(check: Any) -> Collection[str] | None:

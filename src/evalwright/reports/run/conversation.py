@@ -136,6 +136,7 @@ class _ConversationReader:
         self._calls: dict[str, TalkStep] = {}
         self._answer: TalkStep | None = None
         self._decision: Any = None  # as it was recorded
+        self._next: TalkStep | None = None  # what the user says next, if it is asked
         self._turns: list[str] = []  # what the user says later in a conversation
         self._answers: dict[int, TalkStep] = {}  # by the turn of a conversation
         self._started_us = 0
@@ -240,9 +241,13 @@ class _ConversationReader:
         step.findings = [*step.findings, *self._findings.get(None, ())]
         if decided.turn is not None:
             self._answers[decided.turn] = step
+            if self._next is not None and 1 < decided.turn <= len(self._turns) + 1:
+                self._next.text = self._turns[decided.turn - 2]  # turns may have been passed over
+            self._next = None
             if decided.turn <= len(self._turns):
                 said = self._turns[decided.turn - 1]
-                self.steps.append(TalkStep("user", f"turn{decided.turn + 1}", said, by="User"))
+                self._next = TalkStep("user", f"turn{decided.turn + 1}", said, by="User")
+                self.steps.append(self._next)
 
     def _said(self, event: Event, said: UserSaid) -> None:
         if self.steps and self.steps[0].id == "asked":

@@ -172,7 +172,7 @@ class Examined(msgspec.Struct, kw_only=True, dict=True, eq=False):
     coverage: Coverage = NOTHING_OBSERVED
     told: Answers = {}  # what checks ask
     world: EndState | None = None
-    turns: "Sequence[Examined]" = ()  # of a conversation: the answer in each turn
+    turns: "Mapping[int, Examined]" = {}  # of a conversation: the answer in each turn
     make_trace: Callable[[], Trace] | None = None
     find_signals: Callable[[], Sequence[Signal]] | None = None
     whole: "Examined | None" = None  # the answer that this one has only a part of

@@ -28,7 +28,7 @@ class OfTurn(AnswerCheck):
         return [TurnAsk(self.number, ask) for ask in self.check.asks]
 
     def outcome(self, examined: Examined) -> CheckOutcome:
-        if self.number > len(examined.turns):
+        if self.number not in examined.turns:
             reason = f"the conversation ended before turn {self.number}"
             return CheckOutcome(False, 0.0, None, None, reason)
         told = {
@@ -36,6 +36,4 @@ class OfTurn(AnswerCheck):
             for ask, answer in examined.told.items()
             if isinstance(ask, TurnAsk) and ask.turn == self.number
         }
-        return self.check.outcome(
-            msgspec.structs.replace(examined.turns[self.number - 1], told=told)
-        )
+        return self.check.outcome(msgspec.structs.replace(examined.turns[self.number], told=told))
