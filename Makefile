@@ -4,7 +4,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 SYNC = $(UV) sync --quiet --locked --compile-bytecode --python $(PYTHON)
 
-.PHONY: help setup demo demo-model test test-model test-ray soak lint types format bench bench-old bench-old-short bench-compare bench-signals bench-models bench-prompts bench-host bench-load bench-log bench-scale bench-rows bench-checks bench-chance bench-page bench-web mutants walk docs coverage clean
+.PHONY: help setup demo demo-model test test-model test-ray soak lint types format bench bench-old bench-old-short bench-compare bench-signals bench-models bench-prompts bench-host bench-load bench-log bench-scale bench-rows bench-checks bench-chance bench-evidence bench-page bench-web mutants walk docs coverage clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -120,6 +120,9 @@ bench-prompts: setup ## measure prompteval: judged at concurrency 8, the linter'
 
 bench-chance: setup ## measure how often a pair of runs is called worse, or better, beyond chance
 	$(BIN)/python benchmarks/chance/bench.py
+
+bench-evidence: setup ## measure what `power` and `mutants` promise: predictions beside simulations, false alarms, time
+	$(BIN)/python benchmarks/evidence/bench.py
 
 bench-host: setup ## measure the host: creates, reads, streams, runs in flight
 	$(BIN)/python benchmarks/host/bench.py

@@ -29,6 +29,7 @@ TITLES = {
     "runs": "Results of runs",
     "comparison_result": "Comparing",
     "baselines": "Baselines",
+    "power": "Evidence",
     "scan_and_lint": "Traces and prompts",
     "python": "Agents",
     "errors": "Errors",

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from evalwright.api.comparison_result import compare as compare
     from evalwright.api.expectation import Expectation as Expectation
     from evalwright.api.expectation import expect as expect
+    from evalwright.api.power import power as power
     from evalwright.api.runs import RunResult as RunResult
     from evalwright.api.runs import TaskReport as TaskReport
     from evalwright.api.scan_and_lint import lint as lint
@@ -102,6 +103,7 @@ __all__ = [
     "no_signals",
     "not_",
     "number",
+    "power",
     "python",
     "regex",
     "run",
@@ -131,6 +133,7 @@ _HOMES = {
     "api.runs": "RunResult TaskReport",
     "api.comparison_result": "ComparisonResult compare",
     "api.baselines": "baseline",
+    "api.power": "power",
     "api.scan_and_lint": "lint scan",
     "api.worlds": "world",
     "contracts.errors": "EvalwrightError",

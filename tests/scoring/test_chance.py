@@ -144,7 +144,8 @@ def test_of_many_tasks_that_broke_the_first_are_named_and_the_rest_counted() -> 
             [(1, 1, 0, 1)] * 3,
             (
                 "Within chance: 3 of 3 → 0 of 3 passed (p = 0.25); "
-                "so few tasks cannot tell without repeats."
+                "so few tasks cannot tell without repeats: "
+                "6 would have to fail (see evalwright power)."
             ),
         ),
         ([(0, 1, 1, 1)], "Within chance: 0 of 1 → 1 of 1 passed (p = 1)."),

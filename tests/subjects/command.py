@@ -19,7 +19,18 @@ from subjects.forking import IS_POSSIBLE, the_forge
 
 COMMAND = Path(sys.executable).with_name("evalwright")
 SUBJECTS = Path(__file__).parent
-WITH_LOG = {"run", "runs", "show", "replay", "rescore", "mutants", "diff", "demo", "compare"} | {
+WITH_LOG = {
+    "run",
+    "runs",
+    "show",
+    "replay",
+    "rescore",
+    "mutants",
+    "power",
+    "diff",
+    "demo",
+    "compare",
+} | {
     "score",
     "tasks",
     "db",

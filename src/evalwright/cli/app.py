@@ -27,6 +27,7 @@ COMMANDS = {
     "replay": "Rebuild a run's summary from its log; nothing is invoked.",
     "rescore": "Score the recorded answers of a run again; nothing is invoked.",
     "score": "Score recorded traces by a suite; nothing is invoked.",
+    "power": "Say how small a drop a suite finds, and what more would take.",
     "mutants": "Damage recorded answers on purpose: would the suite notice?",
     "tasks": "Make a suite, with fixtures, from recorded traces.",
     "diff": "Show where two runs differ.",

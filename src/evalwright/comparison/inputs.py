@@ -258,15 +258,22 @@ def _open_logged(
 
     try:
         log = reader.opened()
-        if (group_id := find_group(log, named)) is not None:
-            ids = runs_of_group(log, group_id)
-            return LoggedGroup(group_id, [LoggedRun(reader, each) for each in ids])
-        if new is None or new.suite is None or not may_be_baseline(named):
-            return LoggedRun(reader, find_run(log, named))
-        from evalwright.engine.baselines import find_baseline
+        run_id, group_id = "", find_group(log, named)
+        if (
+            group_id is None
+            and new is not None
+            and new.suite is not None
+            and may_be_baseline(named)
+        ):
+            from evalwright.engine.baselines import find_baseline
 
-        agent_id = new.meta["provenance"]["agent_id"]
-        return LoggedRun(reader, find_baseline(log, named, new.suite.suite_id, agent_id).run_id)
+            agent_id = new.meta["provenance"]["agent_id"]
+            found = find_baseline(log, named, new.suite.suite_id, agent_id)
+            run_id, group_id = found.run_id, found.group
+        if group_id is None:
+            return LoggedRun(reader, run_id or find_run(log, named))
+        ids = runs_of_group(log, group_id)
+        return LoggedGroup(group_id, [LoggedRun(reader, each) for each in ids])
     except RunNotFound as error:
         message = f"{named}: not a run directory, a file of traces or a run in the log: {error}"
         if Path(named).suffix or "/" in named:

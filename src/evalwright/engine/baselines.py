@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
+from itertools import groupby
 from typing import NamedTuple
 
 import msgspec
@@ -166,7 +167,7 @@ def scores_of_today(log: EventLog, run_id: str, tasks: Iterable[Task]) -> dict[s
     return {task_id: mean([*found.values()]) for task_id, found in scores.items()}
 
 
-class NamedBaseline(msgspec.Struct, frozen=True, rename="camel"):
+class NamedBaseline(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """A name for a run, of its suite and its agent."""
 
     name: str
@@ -174,6 +175,7 @@ class NamedBaseline(msgspec.Struct, frozen=True, rename="camel"):
     agent_id: str
     run_id: str
     set_at: str
+    group: str | None = None  # of repeats that are meant together; the run is the last of them
 
     @property
     def key(self) -> str:
@@ -187,7 +189,7 @@ class FoundBaseline(NamedTuple):
     name: str | None = None
     agent_id: str | None = None
     age_s: int | None = None
-    is_group: bool = False  # of repeats, which the run is one of
+    group: str | None = None  # of repeats that are meant together; the run is the last of them
 
 
 class _HeaderOfBaselines(
@@ -197,9 +199,13 @@ class _HeaderOfBaselines(
 
 
 def set_baseline(log: EventLog, name: str, run: str, *, allow_partial: bool) -> NamedBaseline:
-    """Give a completed run a name; it replaces the one of the same suite and agent."""
+    """Give a completed run a name, or the repeats that `run` means.
+
+    It replaces the one of the same suite and agent.
+    """
     _check_name(name)
-    run_id = last_continuation(log, find_run(log, run))
+    group = group_meant(log, run)
+    run_id = _last_of(log, group) if group else last_continuation(log, find_run(log, run))
     history = read_history(log, run_id)
     plan = history.plan
     if history.status != "completed":
@@ -214,7 +220,7 @@ def set_baseline(log: EventLog, name: str, run: str, *, allow_partial: bool) -> 
             )
         )
     now = iso_time(time.time_ns() // 1000)
-    named = NamedBaseline(name, plan.suite.suite_id, plan.agent.agent_id, run_id, now)
+    named = NamedBaseline(name, plan.suite.suite_id, plan.agent.agent_id, run_id, now, group)
     _write(log, [named])
     return named
 
@@ -256,10 +262,8 @@ def find_baseline(log: EventLog, named: str, suite_id: str, agent_id: str) -> Fo
 
     Of a group of repeats it is the last that completed.
     """
-    if (group_id := find_group(log, named)) is not None:
-        ids = runs_of_group(log, group_id)
-        completed = [each for each in ids if log.facts(each).status == "completed"]
-        return FoundBaseline((completed or ids)[-1], is_group=True)
+    if (group_id := group_meant(log, named)) is not None:
+        return FoundBaseline(_last_of(log, group_id), group=group_id)
     known = list_baselines(log, named) if _NAME.fullmatch(named) else []
     of_suite = [each for each in known if each.suite_id == suite_id]
     if not known:
@@ -288,7 +292,32 @@ def find_baseline(log: EventLog, named: str, suite_id: str, agent_id: str) -> Fo
             )
         )
     chosen = (own or of_suite)[0]
-    return FoundBaseline(chosen.run_id, named, chosen.agent_id, age_of(log, chosen.run_id))
+    age_s = age_of(log, chosen.run_id)
+    return FoundBaseline(chosen.run_id, named, chosen.agent_id, age_s, chosen.group)
+
+
+def group_meant(log: EventLog, named: str) -> str | None:
+    """The group of repeats that is meant by its id, or as the latest run is one of them."""
+    if named != LATEST:
+        return find_group(log, named)
+    return log.facts(find_run(log, named)).repeats
+
+
+def runs_meant(log: EventLog, named: str) -> list[str]:
+    """The runs that a user means together: all repeats, or one run by itself."""
+    group = group_meant(log, named)
+    if group is None and _NAME.fullmatch(named):
+        group = next((each.group for each in list_baselines(log, named)), None)
+    if group is not None:
+        return runs_of_group(log, group)
+    return [last_continuation(log, find_run(log, named))]
+
+
+def _last_of(log: EventLog, group: str) -> str:
+    """The last of some repeats that completed."""
+    ids = runs_of_group(log, group)
+    completed = [each for each in ids if log.facts(each).status == "completed"]
+    return (completed or ids)[-1]
 
 
 def has_baseline(log: EventLog, named: str, suite_id: str) -> bool:
@@ -339,21 +368,36 @@ def export_baselines(log: EventLog, baselines: Sequence[NamedBaseline]) -> Itera
     yield msgspec.json.encode(_HeaderOfBaselines()) + b"\n"
     for each in baselines:
         yield msgspec.json.encode(each) + b"\n"
-        for event in log.read(each.run_id):
-            yield event.to_json() + b"\n"
+        for run_id in runs_of_group(log, each.group) if each.group else [each.run_id]:
+            for event in log.read(run_id):
+                yield event.to_json() + b"\n"
 
 
 def import_baselines(log: EventLog, source: bytes, name: str) -> list[NamedBaseline]:
     """Add what `export_baselines` wrote: first the runs, then their names."""
     parts = list(_parts(source.splitlines(), name))
     for named, lines in parts:
-        events = list(events_in(lines, name))
-        if not events or events[0].run_id != named.run_id:
+        parted = groupby(filter(bytes.strip, lines), _run_of)
+        runs = [list(events_in(of_run, name)) for _, of_run in parted]
+        if named.run_id not in {events[0].run_id for events in runs}:
             message = f"the events of {named.run_id} do not follow its name"
             raise InvalidDocument(name, [Problem(named.name, message, "export it again")])
-        add_run(log, events, name)
+        for events in runs:
+            add_run(log, events, name)
     _write(log, [named for named, _ in parts])
     return [named for named, _ in parts]
+
+
+class _OfRun(msgspec.Struct, rename="camel"):
+    run_id: str = ""
+
+
+def _run_of(line: bytes) -> str:
+    """The run of a line; whoever reads the line says what is wrong with it."""
+    try:
+        return msgspec.json.decode(line, type=_OfRun).run_id
+    except (msgspec.DecodeError, UnicodeError):
+        return ""
 
 
 def _parts(lines: Sequence[bytes], name: str) -> Iterator[tuple[NamedBaseline, list[bytes]]]:

@@ -309,7 +309,7 @@ class Session:
                 self.models.redactor,
                 is_part=selection is not None,
                 allow_partial=self.options.allow_partial,
-                with_repeats=self.options.repeat > 1 or found.is_group,
+                with_repeats=self.options.repeat > 1 or found.group is not None,
             )
             baseline = msgspec.structs.replace(baseline, name=found.name, age_s=found.age_s)
         plan = plan_run(

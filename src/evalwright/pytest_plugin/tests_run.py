@@ -115,7 +115,7 @@ class TestsRun:
                 ModelPool(asked.config).redactor,
                 is_part=is_part,
                 allow_partial=asked.options.allow_partial,
-                with_repeats=found.is_group,
+                with_repeats=found.group is not None,
             )
         except BadInput as error:
             self.notices.append(f"the evaluations in tests are compared with nothing: {error}")

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache
+from itertools import count as count_up
 from math import comb, erfc, sqrt
 from sys import float_info
 from typing import NamedTuple
@@ -68,7 +69,7 @@ class ChangeTally(msgspec.Struct):
         for task_id, passes in tasks:
             if passes.baseline_runs and passes.new_runs:
                 self.tables[passes] += 1
-                if _p_of_task(passes) < LEVEL and _excess(passes) < 0:
+                if p_of_task(passes) < LEVEL and _excess(passes) < 0:
                     self.fallen.append((task_id, passes))
 
     def merge(self, other: "ChangeTally") -> None:
@@ -80,15 +81,15 @@ class ChangeTally(msgspec.Struct):
             sum(passes[place] * count for passes, count in self.tables.items())
             for place in range(4)
         ]
-        p_value = _two_sided(*_tails(self.tables))
+        p_value = _two_sided(*tails(self.tables))
         is_lower = sum(_excess(passes) * count for passes, count in self.tables.items()) < 0
         limit = 0.0
-        values = {passes: _p_of_task(passes) for passes in self.tables}
-        for value in sorted({_p_of_task(passes) for _, passes in self.fallen}):
+        values = {passes: p_of_task(passes) for passes in self.tables}
+        for value in sorted({p_of_task(passes) for _, passes in self.fallen}):
             found = sum(self.tables[each] for each, p_value in values.items() if p_value <= value)
             expected = sum(
                 count
-                * _chance_of_p(each.baseline_runs, each.new_runs, each.baseline + each.new, value)
+                * chance_of_p(each.baseline_runs, each.new_runs, each.baseline + each.new, value)
                 for each, count in self.tables.items()
             )
             if expected / found <= LEVEL:
@@ -119,7 +120,9 @@ class ChangeTally(msgspec.Struct):
         fell, rose, both = (self.tables[Passes(*each)] for each in singles)
         needed = more_failures_needed(fell, rose, both)
         if needed is None:
-            return "; so few tasks cannot tell without repeats"
+            enough = next(each for each in count_up(fell) if mcnemar(each, rose) < LEVEL)
+            told = f"{enough:,} would have to fail (see evalwright power)"
+            return f"; so few tasks cannot tell without repeats: {told}"
         return f"; {needed:,} more failing {'task' if needed == 1 else 'tasks'} would be beyond it"
 
 
@@ -191,7 +194,7 @@ def change_verdict(
     return tally.verdict().named(name_of)
 
 
-def _tails(tables: Mapping[Passes, int]) -> tuple[float, float]:
+def tails(tables: Mapping[Passes, int]) -> tuple[float, float]:
     """How likely chance gives so few passes on the new side, or fewer; and so many, or more."""
     kinds: Counter[tuple[int, int, int]] = Counter()
     observed = 0
@@ -247,18 +250,19 @@ def _excess(passes: Passes) -> Fraction:
 
 
 @lru_cache(maxsize=4096)
-def _p_of_task(passes: Passes) -> float:
+def p_of_task(passes: Passes) -> float:
     """Fisher's exact test, twice the smaller tail."""
-    return _two_sided(*_tails({passes: 1}))
+    return _two_sided(*tails({passes: 1}))
 
 
 @lru_cache(maxsize=4096)
-def _chance_of_p(baseline_runs: int, new_runs: int, total: int, value: float) -> float:
+def chance_of_p(baseline_runs: int, new_runs: int, total: int, value: float) -> float:
+    """How likely so many passes fall on the runs in a way that is as rare as `value`, or rarer."""
     ways = _ways(baseline_runs, new_runs, total)
     fewest = max(0, total - baseline_runs)
     rare = [
         number
         for new, number in enumerate(ways, fewest)
-        if _p_of_task(Passes(total - new, baseline_runs, new, new_runs)) <= value
+        if p_of_task(Passes(total - new, baseline_runs, new, new_runs)) <= value
     ]
     return sum(rare) / sum(ways)
