@@ -188,7 +188,8 @@ def shown(evalwright: Evalwright, visitor: Visitor, case: Case) -> Iterator[tupl
             re.split(f"^main.*{run_id}", evalwright("baseline", "list").out)[1].split()
         )
         yield "baseline", listed.partition("score ")[2].partition(", ")[2]
-    (row,) = (row for row in visitor.get("/runs").text.split("<tr") if run_id in row)
+    rows = visitor.get("/runs").text.split("<tr")[1:]  # what is before them may name the run, too
+    (row,) = (row for row in rows if run_id in row)
     yield (
         "list of the host",
         line_with(row.partition(">")[2], 'class="c-result"').partition("Run ")[0],

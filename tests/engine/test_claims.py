@@ -15,7 +15,7 @@ TASK = "; if every call is seen, claim `tools: task`"
 
 
 def said(claims: dict[str, str], **observed: Any) -> str | None:
-    nothing = {"called": [], "called_outside": [], "usages": [], "asked": None}
+    nothing = {"recalled": [], "called": [], "called_outside": [], "usages": [], "asked": None}
     invocation: Any = SimpleNamespace(**{**nothing, **observed})
     error = contradiction(AgentFacts(AGENT_ID, "agent.py:answer", **claims), invocation)  # type: ignore[arg-type]
     if error is None:
