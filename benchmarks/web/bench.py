@@ -88,7 +88,7 @@ def beside_peers(folder: Path, samples: int, repeat: int) -> None:
     command = [EVALWRIGHT, "score", str(logs / "orders.eval"), "--suite", suite]
     subprocess.run([*command, "--db", str(database), "--quiet"], check=False, capture_output=True)
     with (
-        our_view(database) as (url, link),
+        our_view(database) as (url, link, _),
         inspect_view(logs) as inspect,
         promptfoo_view(folder / "promptfoo", logs / "orders.eval") as promptfoo,
     ):
@@ -121,14 +121,14 @@ def told(seen: list[Seen], name: str, unit: str) -> str:
 
 
 @contextmanager
-def our_view(database: Path) -> Iterator[tuple[str, str]]:
-    """`evalwright view`: its address, and the link that opens it."""
+def our_view(database: Path) -> Iterator[tuple[str, str, int]]:
+    """`evalwright view`: its address, the link that opens it, and its process."""
     command = [EVALWRIGHT, "view", "--db", str(database), "--no-browser", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         assert process.stdout is not None
         link = next(line for line in process.stdout if line.startswith(b"http")).decode().strip()
         try:
-            yield link.partition("/?")[0], link
+            yield link.partition("/?")[0], link, process.pid
         finally:
             process.terminate()
 
@@ -220,7 +220,7 @@ def run_of(url: str, link: str) -> OpenedRun:
     cookie = opener.open(link).headers["Set-Cookie"].partition(";")[0]
     asked = urllib.request.Request(f"{url}/runs?wait=1", headers={"Cookie": cookie})
     page = urllib.request.urlopen(asked).read().decode()
-    found = re.search(r'href="(/runs/[^"/]+)"', page)
+    found = re.search(r'href="(/runs/[^"/?]+)', page)
     assert found, "the list of runs shows none"
     name, _, value = cookie.partition("=")
     return OpenedRun(found[1], (name, value.strip('"')))
@@ -296,16 +296,32 @@ def large_run(folder: Path, tasks: int, repeat: int) -> None:
     database = folder / "large.db"
     command = [EVALWRIGHT, "run", "large.yaml", "--db", str(database), "--quiet"]
     subprocess.run(command, check=False, cwd=folder, capture_output=True)
-    with our_view(database) as (url, link):
+    print(f"\na run of {tasks:,} tasks: first byte, CPU of the server, size compressed")
+    with our_view(database) as (url, link, process):
         run = run_of(url, link)
-        first = answered(f"{url}{run.path}", run.cookie)
-        answered(f"{url}{run.path}", run.cookie, part=True)
-        again = [answered(f"{url}{run.path}", run.cookie) for _ in range(repeat)]
-    print(f"\na run of {tasks:,} tasks: first byte, size compressed")
-    print(f"first visit, tasks follow   {1000 * first[0]:6.1f} ms  {first[1] / 1000:5.1f} KB")
-    times = [each[0] for each in again]
-    median = 1000 * statistics.median(times)
-    print(f"every other visit           {median:6.1f} ms  {again[0][1] / 1000:5.1f} KB")
+        for name, path, is_part, times in (
+            ("first visit, tasks follow", run.path, False, 1),
+            ("the tasks, the first time", run.path, True, 1),
+            ("every other visit", run.path, False, repeat),
+            ("a filter, the first time", f"{run.path}?show=passed", False, 1),
+            ("a search that finds few", f"{run.path}?q=t-99", False, 1),
+            ("a search that finds none", f"{run.path}?q=nowhere", False, 1),
+            ("a search that finds most", f"{run.path}?q=yes", False, 1),
+            ("its suite", "/suites/large?wait=1", False, repeat),
+        ):
+            before = cpu_s(process)
+            seen = [answered(f"{url}{path}", run.cookie, part=is_part) for _ in range(times)]
+            time.sleep(0.2)
+            cpu_ms = 1000 * (cpu_s(process) - before) / times
+            first_ms = 1000 * statistics.median(each[0] for each in seen)
+            size = f"{seen[0][1] / 1000:5.1f} KB"
+            print(f"{name:28}{first_ms:8.1f} ms  {cpu_ms:6.0f} ms  {size}")
+
+
+def cpu_s(process: int) -> float:
+    """What a process has used so far."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def answered(address: str, cookie: tuple[str, str], *, part: bool = False) -> tuple[float, int]:

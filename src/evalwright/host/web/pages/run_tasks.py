@@ -201,7 +201,7 @@ def index_of(view: RunView, repeats: Repeats) -> TaskIndex:
     state = RunState()
     for event in _told(view):
         task = known.get(event.task_id or "")
-        if task is None:
+        if task is None or (task.row.passed and event.type != Checked.TYPE):
             continue
         try:
             checked = state.add(event)
