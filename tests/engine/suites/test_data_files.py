@@ -286,6 +286,12 @@ class TestKindsOfFiles:
 
         assert len(load(tmp_path, file="q.parquet").suite.tasks) == 2
 
+    def test_what_is_no_parquet_is_refused_in_one_line(self, tmp_path):
+        (tmp_path / "q.parquet").write_bytes(b"no such thing" * 9)
+
+        with pytest.raises(InvalidDocument, match=r"q\.parquet.*not a Parquet file: \S"):
+            load(tmp_path, file="q.parquet")
+
     def test_a_data_set_of_hugging_face_is_read_as_it_arrives(self, tmp_path, monkeypatch):
         asked = []
 
