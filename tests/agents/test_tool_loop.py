@@ -16,6 +16,7 @@ from builders import a_suite, a_task
 from evalwright.agents.protocol import Surroundings
 from evalwright.agents.toolbox import LiveTool, Toolbox, ToolDescription, ToolFailed
 from evalwright.agents.worlds import PreparedWorld
+from evalwright.contracts.attachments import Attachment
 from evalwright.contracts.suite import Expected, ToolFault, UserTurn, World, WorldTool
 from evalwright.models.protocol import ChatMessage, Finish, ModelError, Reply
 from subjects.runs import Workshop
@@ -48,6 +49,22 @@ def test_the_prompt_and_the_input_go_to_the_model_and_its_answer_comes_back(tmp_
     assert request.tools == ()
     assert request.output is None
     assert told.invocation.usages == [USAGE]
+
+
+def test_an_image_of_the_input_goes_with_its_text(tmp_path: Path):
+    picture = {"name": "a.png", "type": "image/png", "bytes": 3, "sha256": "1", "data": "YWJj"}
+    told = Attachment("image", "a.png", "image/png", "YWJj")
+    model = Script(says("a cat"))
+    invoke(
+        an_agent(tmp_path, model), a_task(input=["What", {"image": picture}, {"text": "is it?"}])
+    )
+    message = ChatMessage("user", "What\n\nis it?", attachments=(told,))
+    assert model.requests[0].messages[1] == message
+    said = {"messages": [{"role": "user", "content": ["Look", {"image": picture}]}]}
+    invoke(an_agent(tmp_path, model := Script(says("a cat"))), a_task(input=said))
+    message = model.requests[0].messages[1]
+    assert "YWJj" not in message.content
+    assert message.attachments == (told,)
 
 
 def test_an_input_that_is_no_text_is_sent_as_json(tmp_path: Path):

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import msgspec
 
 from evalwright.agents.protocol import AgentFailure, Invocation, checked_output
-from evalwright.agents.tool_loop import LoopSettings, ToolLoop, as_text
+from evalwright.agents.tool_loop import LoopSettings, ToolLoop
 from evalwright.contracts.documents import open_input, parse_document
 from evalwright.contracts.errors import BadInput, InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import NotJson, parse, plain
@@ -88,7 +88,7 @@ class ManifestAgent:
         loop = invocation.session.setdefault(
             "loop", ToolLoop(self.model, invocation, offered, self._settings, output_schema)
         )
-        answer: str = await loop.run(self._system(invocation), as_text(task_input))
+        answer: str = await loop.run(self._system(invocation), task_input)
         if invocation.refused or self._return_contract is None:
             return checked_output(answer)
         try:

@@ -33,6 +33,7 @@ from evalwright.agents.toolbox import (
 )
 from evalwright.agents.user_code import Threads
 from evalwright.agents.worlds import PreparedWorld
+from evalwright.contracts.attachments import Attached
 from evalwright.contracts.coverage import NOTHING_OBSERVED, Coverage, Observe, Part, coverage_of
 from evalwright.contracts.events import (
     ErrorDetail,
@@ -103,6 +104,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     observe: Observe = "auto"  # whether spans of agents in this process are captured
     worlds: Mapping[str, PreparedWorld] = {}  # of the suite
     seed: int = 0  # of ids that worlds make, and of faults
+    attachments: Mapping[str, Attached] = {}  # of inputs
 
     def tools_of(self, task: Task, invocation_id: str = "") -> TaskTools:
         """What answers the tools of a task, fresh for an invocation."""

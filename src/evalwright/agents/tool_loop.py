@@ -9,6 +9,7 @@ import msgspec
 from evalwright.agents.protocol import AgentFailure, Invocation
 from evalwright.agents.tool_names import ToolNames
 from evalwright.agents.toolbox import ToolError
+from evalwright.contracts.attachments import text_and_attachments
 from evalwright.contracts.coverage import PARTS
 from evalwright.contracts.events import ErrorDetail, Reasoned, ToolCalled, ToolReturned
 from evalwright.contracts.jsonvalue import NotJson, parse
@@ -55,14 +56,15 @@ class ToolLoop:
         self._output = output
         self._messages: list[ChatMessage] = []
 
-    async def run(self, system: str, user: str) -> str:
+    async def run(self, system: str, user: Any) -> str:
         """Talk until the model gives its answer, and return that; raises `AgentFailure`.
 
         Asked again, it goes on with the same conversation.
         """
         if not self._messages:
             self._messages = [ChatMessage("system", system)]
-        self._messages.append(ChatMessage("user", user))
+        said, attachments = text_and_attachments(user)
+        self._messages.append(ChatMessage("user", as_text(said), attachments=tuple(attachments)))
         for part in PARTS:
             self._invocation.observe(part, "tool loop")
         for turns_left in reversed(range(self._settings.max_turns)):

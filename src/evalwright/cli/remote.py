@@ -183,7 +183,7 @@ class _Watch:
                     name: world | {"data": suite.worlds[name].data}
                     for name, world in sent["worlds"].items()
                 }
-            if "data" in sent:
+            if "data" in sent or suite.attachments:
                 sent = to_document(suite)
                 for notice in () if self._request.results.quiet else read.notices:
                     say(f"{name}: {in_words(notice)}")

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from evalwright.contracts.attachments import Attached
 from evalwright.contracts.documents import parse_json, to_json, unfit_for_json
 from evalwright.contracts.errors import InvalidDocument, Problem
 from evalwright.contracts.jsonvalue import MAX_DEPTH, NotJson, canonical, repeated_key
@@ -251,6 +252,7 @@ class Suite(Closed, frozen=True):
     allowed_models: list[ModelClass] | None = None
     thresholds: Thresholds = Thresholds()
     worlds: dict[str, World] = {}
+    attachments: dict[str, Attached] = {}  # of inputs, by the SHA-256 of their content
 
     @property
     def has_checks(self) -> bool:

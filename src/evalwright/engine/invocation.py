@@ -20,6 +20,7 @@ from evalwright.agents.protocol import (
     offered_tools,
 )
 from evalwright.agents.span_capture import record_captured
+from evalwright.contracts.attachments import with_data
 from evalwright.contracts.coverage import NOTHING_OBSERVED, Coverage
 from evalwright.contracts.events import (
     Decided,
@@ -190,11 +191,14 @@ class Invoker:
             deeds.append(payload)
             record(payload)
 
+        given = task
+        if attached := self._surroundings.attachments:
+            given = msgspec.structs.replace(task, input=with_data(task.input, attached))
         invocation = Invocation(
             run_id=recorder.run_id,
             invocation_id=attempt_id,
             agent_id=agent_id,
-            task=task,
+            task=given,
             record=record_and_keep if self._keep_deeds else record,
             keep_pace=recorder.keep_pace,
             surroundings=self._surroundings,

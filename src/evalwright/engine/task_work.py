@@ -97,6 +97,7 @@ class TaskWork:
                 observe=plan.settings.observe or "auto",
                 worlds=self.checker.worlds,
                 seed=plan.settings.seed or 0,
+                attachments=plan.suite.attachments,
             ),
             plan.settings.task_timeout_s,
             keep_deeds=self._for_signals or self.checker.looks_at_deeds,

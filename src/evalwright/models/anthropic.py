@@ -1,14 +1,24 @@
 """Anthropic messages: a request as a JSON body, and the JSON answer as a reply."""
 
+from base64 import b64decode
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from evalwright.contracts.attachments import Attachment
 from evalwright.models.dialects import HttpDialect
 from evalwright.models.endpoints import Endpoint
 from evalwright.models.prices import Meter, Tokens
-from evalwright.models.protocol import ChatMessage, Finish, ModelError, Reply, Request, ToolUse
+from evalwright.models.protocol import (
+    ChatMessage,
+    Finish,
+    ModelError,
+    Reply,
+    Request,
+    ToolUse,
+    unfit_attachment,
+)
 from evalwright.models.quirks import Quirks
 from evalwright.models.structured_output import object_schema, split_answer, tool_name
 
@@ -100,7 +110,7 @@ def _turns(messages: tuple[ChatMessage, ...]) -> list[dict[str, Any]]:
 def _blocks(message: ChatMessage) -> list[dict[str, Any]]:
     if message.role == "tool":
         return [{"type": "tool_result", "tool_use_id": message.call_id, "content": message.content}]
-    blocks: list[dict[str, Any]] = []
+    blocks: list[dict[str, Any]] = [*map(_attachment, message.attachments)]
     if message.content.strip():
         blocks.append({"type": "text", "text": message.content})
     blocks += (
@@ -108,6 +118,17 @@ def _blocks(message: ChatMessage) -> list[dict[str, Any]]:
         for use in message.tool_uses
     )
     return blocks
+
+
+def _attachment(attachment: Attachment) -> dict[str, Any]:
+    kind, data = attachment.type, attachment.data
+    if kind.startswith("image/") or kind == "application/pdf":
+        source = {"type": "base64", "media_type": kind, "data": data}
+        return {"type": "image" if kind.startswith("image/") else "document", "source": source}
+    if kind == "text/plain":
+        source = {"type": "text", "media_type": kind, "data": b64decode(data).decode()}
+        return {"type": "document", "source": source, "title": attachment.name}
+    raise unfit_attachment("Anthropic", attachment)
 
 
 def _input(arguments: str) -> dict[str, Any]:

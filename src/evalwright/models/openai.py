@@ -3,11 +3,13 @@
 Spoken by OpenAI, Azure, GitHub Models, OpenRouter, Ollama, vLLM, LM Studio and most gateways.
 """
 
+from base64 import b64decode
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from evalwright.contracts.attachments import Attachment
 from evalwright.models.dialects import HttpDialect
 from evalwright.models.endpoints import Endpoint
 from evalwright.models.prices import Meter, Tokens
@@ -19,6 +21,7 @@ from evalwright.models.protocol import (
     Request,
     TokenLogprob,
     ToolUse,
+    unfit_attachment,
 )
 from evalwright.models.providers import PROVIDERS
 from evalwright.models.quirks import LENGTHS, Quirks
@@ -98,6 +101,7 @@ class _Completion(msgspec.Struct, gc=False):
     usage: _CompletionUsage | None = None
 
 
+_SOUNDS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
 _DECODER = msgspec.json.Decoder(_Completion)
 
 
@@ -150,6 +154,10 @@ def _tool(name: str, description: str, parameters: dict[str, Any]) -> dict[str, 
 def _message(message: ChatMessage) -> dict[str, Any]:
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.call_id, "content": message.content}
+    if message.attachments:
+        parts = [*map(_part, message.attachments)]
+        parts += [{"type": "text", "text": message.content}] if message.content.strip() else []
+        return {"role": message.role, "content": parts}
     if not message.tool_uses:
         return {"role": message.role, "content": message.content}
     calls = [
@@ -161,6 +169,20 @@ def _message(message: ChatMessage) -> dict[str, Any]:
         for use in message.tool_uses
     ]
     return {"role": message.role, "content": message.content or None, "tool_calls": calls}
+
+
+def _part(attachment: Attachment) -> dict[str, Any]:
+    kind, data = attachment.type, attachment.data
+    address = f"data:{kind};base64,{data}"
+    if kind.startswith("image/"):
+        return {"type": "image_url", "image_url": {"url": address}}
+    if kind in _SOUNDS:
+        return {"type": "input_audio", "input_audio": {"data": data, "format": _SOUNDS[kind]}}
+    if kind == "application/pdf":
+        return {"type": "file", "file": {"filename": attachment.name, "file_data": address}}
+    if kind == "text/plain":
+        return {"type": "text", "text": f"{attachment.name}:\n{b64decode(data).decode()}"}
+    raise unfit_attachment("the provider", attachment)
 
 
 def decode_reply(body: bytes, request: Request, meter: Meter) -> Reply:

@@ -4,6 +4,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from evalwright.contracts.attachments import Attachment
 from evalwright.contracts.events import ProviderUsage
 
 ModelErrorCode = Literal[
@@ -34,6 +35,7 @@ class ChatMessage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     content: str
     tool_uses: tuple[ToolUse, ...] = ()
     call_id: str | None = None
+    attachments: tuple[Attachment, ...] = ()  # of the user, before the text
 
 
 class ToolSpec(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -98,6 +100,12 @@ class ModelError(Exception):
         self.retries = 0  # how often the call was made again
         self.usage: ProviderUsage | None = None  # of a call that was paid for all the same
         super().__init__(f"{code}: {message}")
+
+
+def unfit_attachment(provider: str, attachment: Attachment) -> ModelError:
+    """Why a model cannot be asked: its provider takes nothing of this kind."""
+    what = f"{attachment.name} ({attachment.type})"
+    return ModelError("invalid_input", f"{provider} takes no {attachment.kind} such as {what}")
 
 
 class Model(Protocol):

@@ -101,6 +101,11 @@ def _message(message: ChatMessage) -> dict[str, Any]:
             {"id": use.call_id, "name": use.name, "arguments": use.arguments}
             for use in message.tool_uses
         ]
+    if message.attachments:
+        value["attachments"] = [
+            f"{each.type}:{hashlib.sha256(each.data.encode()).hexdigest()}"
+            for each in message.attachments
+        ]
     if message.call_id is not None:
         value["toolCallId"] = message.call_id
     return value

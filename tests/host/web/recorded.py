@@ -2,12 +2,13 @@
 
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from builders import a_suite, closing, opening
+from evalwright.contracts.attachments import Attached
 from evalwright.contracts.events import EvalScored, Payload, Planned
 from evalwright.contracts.run_plan import Group
 from evalwright.store.protocol import EventLog, NewEvent
@@ -48,9 +49,11 @@ def entries_of(
     group: Group | None = None,
     is_open: bool = False,
     ago_s: float = 60.0,
+    attachments: Mapping[str, Attached] | None = None,
 ) -> list[tuple[str | None, Payload]]:
     """What happened in a run, from its first to its last event."""
     suite = a_suite([told.task(task_id) for task_id, told in tasks.items()], version=version)
+    suite = msgspec.structs.replace(suite, attachments=dict(attachments or {}))
     entries: list[tuple[str | None, Payload]] = opening(suite)
     if group is not None:
         task_id, planned = entries[2]

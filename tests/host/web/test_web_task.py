@@ -6,6 +6,7 @@ from html import unescape
 import pytest
 
 from builders import AGENT_ID, a_usage
+from evalwright.contracts.attachments import Attached
 from evalwright.contracts.events import (
     Decided,
     Found,
@@ -21,6 +22,10 @@ from host.web.recorded import HOSTILE_TEXT as EVIL
 from host.web.recorded import Tenant, a_tenant
 from reports.run.page_samples import Told, a_trace, bad, ok
 
+PICTURE = {"name": "photo.png", "type": "image/png", "bytes": 3, "sha256": "1" * 64}
+PAGE = {"name": "a.html", "type": "text/html", "bytes": 3, "sha256": "2" * 64}
+WITH_FILES = ["What is this?", {"image": PICTURE}, {"file": PAGE}]
+ATTACHED = {"1" * 64: Attached("image/png", "YWJj"), "2" * 64: Attached("text/html", "YWJj")}
 TOKEN = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
 
 
@@ -268,3 +273,24 @@ def test_secrets_are_masked_in_steps_payloads_and_results(tenant: Tenant):
     assert len(steps) > 2
     for step in steps:
         assert TOKEN not in shown(tenant, f"/runs/{run}/tasks/a/steps/{step}")
+
+
+def test_an_image_of_the_input_is_shown_and_no_other_kind_is_run_as_a_page(tenant: Tenant):
+    run = tenant.keep("run", {"a": Told("yes", ok(), question=WITH_FILES)}, attachments=ATTACHED)
+    page = shown(tenant, f"/runs/{run}/tasks/a")
+    (address,) = re.findall(r'<img src="([^"]*)" alt="photo.png"', page)
+    assert "What is this?" in page
+    image = tenant.visitor.send("GET", unescape(address))
+    assert (image.status, image.headers["content-type"]) == (200, "image/png")
+    assert image.headers["x-content-type-options"] == "nosniff"
+    other = tenant.visitor.send("GET", f"/runs/{run}/tasks/a/attachments/{'2' * 64}")
+    assert other.headers["content-type"] == "application/octet-stream"
+    assert other.headers["content-disposition"] == "attachment"
+    assert tenant.visitor.get(f"/runs/{run}/tasks/a/attachments/{'3' * 64}").status == 404
+
+
+def test_nobody_sees_the_images_of_another_tenant(tenant: Tenant, lasting: ServedHost):
+    run = tenant.keep("run", {"a": Told("yes", ok(), question=WITH_FILES)}, attachments=ATTACHED)
+    address = f"/runs/{run}/tasks/a/attachments/{'1' * 64}"
+    assert tenant.visitor.get(address).status == 200
+    assert a_tenant(lasting).visitor.get(address).status == 404

@@ -31,6 +31,7 @@ from evalwright.contracts.suite import (
     Thresholds,
     World,
 )
+from evalwright.engine.suites.attachments import Attachments
 from evalwright.engine.suites.data import OTHERWISE, DataReading
 from evalwright.engine.suites.ids import Ids, slug
 from evalwright.engine.suites.problems import Missing, missing_function, placed
@@ -132,6 +133,7 @@ def load_suite(
         allowed_models=document.get("allowedModels"),
         thresholds=msgspec.convert(document.get("thresholds", {}), Thresholds, strict=False),
         worlds=reading.worlds,
+        attachments=reading.attachments.kept,
     )
     content_hash = f"sha256:{sha256(msgspec.json.encode(suite)).hexdigest()}"
     source = SuiteSource(folder=str(folder or ""), content_hash=content_hash)
@@ -351,6 +353,11 @@ class SuiteReading:
         return read.worlds(given)
 
     @cached_property
+    def attachments(self) -> Attachments:
+        """The files that inputs name, as far as tasks were made."""
+        return Attachments(self._folder, self.problems, allow_files=self._allow_files)
+
+    @cached_property
     def _shared(self) -> Shared:
         budget = RenderBudget(suite_bytes=MOST_READ)
         if not self._allow_files:
@@ -358,7 +365,8 @@ class SuiteReading:
         templates = Templates(self._document, budget)
         named = self._document.get("worlds", {})
         worlds = {name: self.worlds.get(name) for name in named}
-        return Shared(self._document.get("defaults", {}), templates, self.problems, worlds)
+        defaults = self._document.get("defaults", {})
+        return Shared(defaults, templates, self.problems, worlds, self.attachments)
 
     def _claim(self, task_id: str, index: int) -> None:
         if not self._ids.claim(task_id, index):

@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from evalwright.contracts.attachments import attachments_in
 from evalwright.contracts.coverage import NO_CLAIMS, Claims
 from evalwright.contracts.errors import BadInput
 from evalwright.contracts.suite import Criterion, Expected, Fixtures, Match, Suite, Task
+from evalwright.engine.suites.attachments import inlined
 from evalwright.engine.suites.document import MODES
 from evalwright.engine.suites.templates import BadTemplate, literal
 from evalwright.scoring.checks.judge import criteria_of
@@ -50,6 +52,7 @@ def to_portable(suite: Suite) -> Portable:
             continue
         said = _expected(task.expected, bar)
         fixtures, has_args = _portable_fixtures(task.fixtures)
+        has_files = bool(attachments_in(task.input))
         lost = [
             said.loss,
             f"world: {task.world}, whose tools then do not answer" if task.world else None,
@@ -57,6 +60,7 @@ def to_portable(suite: Suite) -> Portable:
             f"a conversation of {len(task.turns)} turns" if task.turns else None,
             "a conversation with a simulated user" if task.user else None,
             "toolResponses with `args`" if has_args else None,
+            "files of the input, of which it keeps the names" if has_files else None,
             "title" if task.title else None,
             f"repeat: {task.repeat}" if task.repeat != 1 else None,
             f"weight: {task.weight:g}" if has_weights and task.weight != 1 else None,
@@ -75,7 +79,9 @@ def to_portable(suite: Suite) -> Portable:
         kinds = {task.expected.kind for task in tasks}
         modes = [mode for mode in MODES if mode in kinds or mode == "regression"]
     return Portable(
-        msgspec.structs.replace(suite, tasks=tasks, modes=modes, thresholds=kept, worlds={}),
+        msgspec.structs.replace(
+            suite, tasks=tasks, modes=modes, thresholds=kept, worlds={}, attachments={}
+        ),
         losses,
     )
 
@@ -168,19 +174,24 @@ def to_document(
     """A suite as a file holds it, with plain tasks: nothing in it is a template."""
     plain = msgspec.to_builtins(msgspec.structs.replace(suite, tasks=[]))
     del plain["tasks"]
+    plain.pop("attachments", None)  # they stand in the inputs
     if agent is not None:
         claimed = msgspec.to_builtins(claims)
         plain["agent"] = {"ref": agent, **claimed} if claimed else agent
     try:
-        return {"evalwright": 1, **plain, "tasks": [_written_task(task) for task in suite.tasks]}
+        return {
+            "evalwright": 1,
+            **plain,
+            "tasks": [_written_task(task, suite) for task in suite.tasks],
+        }
     except BadTemplate as bad:
         raise BadInput(f"a task cannot be written: {bad}") from None
 
 
-def _written_task(task: Task) -> dict[str, Any]:
+def _written_task(task: Task, suite: Suite) -> dict[str, Any]:
     plain = msgspec.to_builtins(task)  # without what it has by default
     fields = {
-        "input": literal(task.input),
+        "input": literal(inlined(task.input, suite.attachments)),
         "expected": None if task.reference is msgspec.UNSET else literal(task.reference),
         "title": literal(task.title) or None,
         "checks": literal(task.expected.checks),

@@ -20,6 +20,7 @@ from evalwright.contracts.suite import (
     UserTurn,
     World,
 )
+from evalwright.engine.suites.attachments import Attachments
 from evalwright.engine.suites.ids import content_id, part_of_id
 from evalwright.engine.suites.problems import Missing
 from evalwright.engine.suites.templates import BadTemplate, Render, Templates, TooMuch
@@ -94,6 +95,7 @@ class Shared:
         templates: Templates,
         problems: Problems,
         worlds: Mapping[str, World | None],
+        attachments: Attachments,
     ) -> None:
         """`worlds` are those of the suite; None stands for one that cannot be used."""
         self.templates = templates
@@ -101,6 +103,7 @@ class Shared:
         self.given = {**_DEFAULTS, "threshold": None, "faults": [], **defaults}
         self.tags: list[str] = defaults.get("tags", [])
         self.worlds = worlds
+        self.attachments = attachments
         self.checks = CheckList(defaults.get("checks", []), "$.defaults.checks", self)
 
     def compile(self, value: Any, path: str) -> Render | None:
@@ -207,7 +210,11 @@ class Recipe:
                 _with_texts(self._render_turns(values), "user", f"{self.path}.turns")
             )
         )
-        if turns:
+        if not turns:
+            given = self._shared.attachments.taken(
+                given, f"{self.path}.input" if place is None else place(number)
+            )
+        else:
             given, title = said_in(turns), title or turns[0].user[:MOST_TITLE]
         user = self._user(values)
         if user is not None:

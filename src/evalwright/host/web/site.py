@@ -63,8 +63,8 @@ DAMAGED = "damaged_log"
 MOST_FORM_BYTES = 1024 * 1024
 PACKED_FROM = 1024  # bytes, from which on a page is compressed
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -102,6 +102,12 @@ PAGES = [
     WebPage("GET", "/runs/{runId}/tasks/{taskId}/drawer", run_tasks.drawer, ("runs:read",)),
     WebPage("GET", "/runs/{runId}/tasks/{taskId}/findings", task.findings, ("runs:read",)),
     WebPage("GET", "/runs/{runId}/tasks/{taskId}/steps/{step}", task.payload, ("runs:read",)),
+    WebPage(
+        "GET",
+        "/runs/{runId}/tasks/{taskId}/attachments/{digest}",
+        task.attachment,
+        ("runs:read",),
+    ),
     WebPage("GET", "/suites", suites.show, ("runs:read",), "Suites", "suite"),
     WebPage("GET", "/suites/{suite}", suite.show, ("runs:read",)),
     WebPage("GET", "/prompts/file", prompts.file, ("prompts:read",)),

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET
 
 from evalwright.contracts import amounts
+from evalwright.contracts.attachments import attachments_in, is_content
 from evalwright.contracts.events import (
     Checked,
     Decided,
@@ -27,7 +28,7 @@ from evalwright.contracts.events import (
     repetition_of,
 )
 from evalwright.contracts.verdicts import CheckResult
-from evalwright.reports.design.talk import FailedCheck, Remark, TalkStep
+from evalwright.reports.design.talk import Attachment, FailedCheck, Remark, TalkStep
 from evalwright.reports.formats.text import shortened, shown
 from evalwright.reports.formats.words import in_words
 from evalwright.reports.run.evidence import EvidentFinding
@@ -70,7 +71,16 @@ def readable(value: Any) -> str:
     """A value as people read it: a text as it is, the only text of an object, else JSON."""
     if isinstance(value, dict) and len(value) == 1:
         value = next(iter(value.values()))
+    if is_content(value):
+        return "\n\n".join(map(_told_part, value))
     return readable_json(value)
+
+
+def _told_part(part: Any) -> str:
+    if isinstance(part, str):
+        return part
+    [value] = part.values()
+    return f"[{value.get('name', '')}]" if isinstance(value, dict) else str(value)
 
 
 def readable_json(value: Any) -> str:
@@ -120,6 +130,19 @@ def _by_step(findings: Sequence[EvidentFinding]) -> dict[int | None, list[Remark
     return found
 
 
+def _files(content: Any, address: str) -> list[Attachment]:
+    """What came with a message; it is shown by the page of its task."""
+    return [
+        Attachment(
+            kind,
+            str(each.get("name", kind)),
+            f"{each.get('type', '')}, {each.get('bytes', 0):,} bytes",
+            f"{address}/attachments/{each.get('sha256', '')}" if address else "",
+        )
+        for kind, each in attachments_in(content)
+    ]
+
+
 class _ConversationReader:
     def __init__(
         self,
@@ -149,10 +172,14 @@ class _ConversationReader:
         if isinstance(asked, list) and {role for role, _ in said} == {"user"}:
             self._turns = [text for _, text in said[1:]]
             said = said[:1]
+        is_said = isinstance(asked, dict) and messages_of(asked)
+        contents = [each.get("content") for each in asked["messages"]] if is_said else [asked]
         for number, (role, text) in enumerate(said):
+            files = _files(contents[number], self._address) if number < len(contents) else ()
             kind: Literal["user", "agent"] = "agent" if role == "assistant" else "user"
             place = f"asked{number}" if number else "asked"
-            self.steps.append(TalkStep(kind, place, text, by=in_words(role).capitalize()))
+            by = in_words(role).capitalize()
+            self.steps.append(TalkStep(kind, place, text, by=by, files=files))
 
     def add(self, event: Event) -> None:
         if event.type == InvocationStarted.TYPE:

@@ -202,6 +202,7 @@ class PlannedSuite(msgspec.Struct, frozen=True, rename="camel"):
     tasks: list[msgspec.Raw]
     thresholds: Thresholds = Thresholds()
     worlds: dict[str, msgspec.Raw] = {}
+    attachments: dict[str, msgspec.Raw] = {}
 
 
 class RunFrame(msgspec.Struct, frozen=True, rename="camel", dict=True):

@@ -1,5 +1,6 @@
 """A task of a run: its result, and what happened as a conversation, some steps at a time."""
 
+from base64 import b64decode
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ import msgspec
 from starlette.responses import Response
 
 from evalwright.contracts import amounts
+from evalwright.contracts.attachments import Attached
 from evalwright.contracts.short_names import suite_name
 from evalwright.contracts.suite import Task
 from evalwright.engine.task_names import cut
@@ -276,3 +278,16 @@ async def payload(call: PageCall) -> Response:
     if step is None:
         raise ApiError(404, "not_found", "the trace has no such step")
     return part(call, "task_payload.html", step=step)
+
+
+async def attachment(call: PageCall) -> Response:
+    """An image, a sound or a file that came with the task; only the first two are shown."""
+    view = await views_of(call.host).for_task(call.run, call.path["taskId"])
+    raw = view.frame.suite.attachments.get(call.path["digest"])
+    if raw is None:
+        raise ApiError(404, "not_found", "the task has no such file")
+    found = msgspec.json.decode(raw, type=Attached)
+    is_shown = found.type.startswith(("image/", "audio/"))
+    headers = {} if is_shown else {"Content-Disposition": "attachment"}
+    kind = found.type if is_shown else "application/octet-stream"
+    return Response(b64decode(found.data), headers=headers, media_type=kind)
