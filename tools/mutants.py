@@ -67,7 +67,10 @@ NOT_SHARED = {
 ROOMS = {
     "scoring": ["tests/scoring"],
     "comparison": ["tests/comparison", "tests/cli/test_compare_layouts.py"],
-    "engine": ["tests/engine"],
+    "engine": [
+        *("tests/engine", "tests/api", "tests/cli/test_traces_to_tests.py"),
+        *("tests/cli/test_declared_bars.py", "tests/cli/test_input_files.py"),
+    ],
     "engine/fleet": ["tests/fleet", "tests/cli/test_run_on_workers.py"],
     "store": ["tests/store"],
     "host/access": [

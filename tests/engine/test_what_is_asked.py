@@ -8,11 +8,16 @@ import msgspec
 import pytest
 
 from builders import a_suite
+from comparing import a_response
 from evalwright.contracts.errors import BadInput, RunNotFound
 from evalwright.contracts.run_plan import RunOptions
-from evalwright.engine import runs
+from evalwright.engine import recorded_traces, runs
 from evalwright.engine.plan import MAX_TAG_LENGTH, MAX_TAGS, plan_run, refuse_combinations
+from evalwright.engine.session import Session
+from evalwright.engine.suites.document import ColumnChoice, read_data_suite
+from evalwright.engine.suites.from_traces import scored_subject
 from evalwright.engine.verdict import change_of_repeats, reasons_against_repeats
+from evalwright.trace.recorded_case import Recording
 from subjects.runs import Workshop, as_agent
 
 
@@ -70,6 +75,66 @@ def test_tags_are_few_short_and_printable(tags: list[str], *, fit: bool) -> None
     else:
         with pytest.raises(BadInput, match="printable characters are allowed"):
             plan()
+
+
+def test_rows_are_checked_by_what_is_there_and_a_suite_says_it_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusal(name: str, *checks: str) -> str:
+        with pytest.raises(BadInput) as caught:
+            read_data_suite(name, ColumnChoice(checks=checks))
+        return str(caught.value)
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "suite.json").write_text('{"evalwright": 1, "tasks": []}')
+    (tmp_path / "rows.json").write_text(
+        '[{"input": "a", "expected": "b"}, {"input": "c", "expected": "d"}]'
+    )
+    (task, other) = read_data_suite("rows.json", ColumnChoice(checks=("contains=b",))).suite.tasks
+    assert (task.input, task.expected.checks) == ("a", [{"contains": "b"}])
+    assert other.input == "c"
+    assert refusal("suite.json", "contains=b").startswith("suite.json: a suite says this itself; ")
+    assert refusal("rows.json").startswith("rows.json: say what a good answer is")
+    assert refusal("rows.json", "contains: x").endswith(
+        "no check is called 'contains: x' (write contains=VALUE)"
+    )
+    assert "(one of equals, contains, " in refusal("rows.json", "nix: 3")
+
+
+def test_a_recording_is_scored_by_a_suite_with_tasks_or_becomes_the_tasks_of_one_without(
+    tmp_path: Path,
+) -> None:
+    def recording(case_id: str, prompt: str, **more: Any) -> Recording:
+        response = a_response(case_id=case_id, output="yes", prompt=prompt)
+        return Recording(response, "line 1", case_id, case_id, prompt=prompt, **more)
+
+    recordings = [recording("a", "Hi"), recording("b", "Ho"), recording("c", "", fault="broken")]
+    path = tmp_path / "suite.yaml"
+    path.write_text("evalwright: 1\nname: desk\ndefaults: {checks: [{contains: yes}]}\n")
+    subject, usable, has_own = scored_subject(path, recordings, (), ())
+    assert not has_own
+    assert [each.input for each in subject.suite.tasks] == ["Hi", "Ho"]
+    assert [each.task_id for each in subject.suite.tasks] == [each.case_id for each in usable]
+    some = scored_subject(path, recordings, [subject.suite.tasks[1].task_id], ())
+    assert [each.input for each in some.subject.suite.tasks] == ["Ho"]
+    assert some.subject.selection is not None
+    path.write_text(
+        "evalwright: 1\nname: desk\ntasks: [{id: a, input: Hi, checks: [{contains: x}]}]\n"
+    )
+    subject, usable, has_own = scored_subject(path, recordings, (), ())
+    assert has_own
+    assert [each.case_id for each in usable] == ["a", "b"]
+    assert [each.task_id for each in subject.suite.tasks] == ["a"]
+
+
+def test_a_time_is_a_whole_number_of_milliseconds_or_unknown() -> None:
+    times = [None, -0.1, 0, 0.4, 1.6, 1e300]
+    assert [recorded_traces._whole(each) for each in times] == [None, None, 0, 0, 2, None]
+
+
+def test_options_for_an_agent_by_reference_are_refused_for_one_that_is_given() -> None:
+    with pytest.raises(BadInput, match=r"^a model, a gateway and "):
+        Session(as_agent(right), RunOptions(model="scripted:x"))
 
 
 # The run that is meant.
