@@ -17,13 +17,17 @@ def test_a_failed_check_and_a_finding_stand_at_their_step() -> None:
         a_call(1, bad=True, is_open=True, findings=[Remark("critical", "A key leaked")]),
         TalkStep("agent", "s2", "No idea.", by="desk", failed=[FailedCheck("contains", "no A-17")]),
         TalkStep("user", "turn2", "Thanks.", by="User"),
+        TalkStep("agent", "s3", "Bye.", by="desk"),
     ]
     lines = render_transcript(steps, PLAIN)
     assert lines == [
         *("", "  User", "    Where is it?", "    ■ tool-1 {}", "    → 1"),
         "    ■ critical: A key leaked",
         *("", "  desk", "    No idea.", "    ■ contains  no A-17", "", "  User", "    Thanks."),
+        *("", "  desk", "    Bye."),
     ]
+    alone = render_transcript(steps[:3], PLAIN)
+    assert alone[-1] == "    No idea.", "the checks follow below"
 
 
 def test_a_long_text_is_cut_unless_all_of_it_is_wanted() -> None:

@@ -16,6 +16,7 @@ def render_transcript(steps: Sequence[TalkStep], style: Style, *, full: bool = F
     Of very many steps the first and the last are shown, and those that failed.
     """
     half, count = _MOST_STEPS // 2, len(steps)
+    has_turns = sum(step.kind == "agent" for step in steps) > 1  # else checks follow anyway
     failed = [place for place in range(half, count - half) if steps[place].bad]
     chosen = {*range(half), *failed[:half], *range(max(count - half, 0), count)}
     lines: list[str] = []
@@ -28,7 +29,7 @@ def render_transcript(steps: Sequence[TalkStep], style: Style, *, full: bool = F
             told = f"{passed_over:,} more {'step' if passed_over == 1 else 'steps'}: --full"
             lines += ["", style.dim(f"{_INDENT}… {told}")]
             passed_over = 0
-        lines += _lines(step, style, None if full else _MOST_LINES)
+        lines += _lines(step, style, None if full else _MOST_LINES, with_checks=has_turns)
     return lines
 
 
@@ -42,7 +43,7 @@ def _said(text: str, style: Style, indent: str, most: int | None) -> Iterator[st
     yield style.dim(f"{indent}… {len(lines) - most:,} more lines: --full")
 
 
-def _lines(step: TalkStep, style: Style, most: int | None) -> Iterator[str]:
+def _lines(step: TalkStep, style: Style, most: int | None, *, with_checks: bool) -> Iterator[str]:
     room = style.width
     if step.kind == "note":
         yield from ("", f"  {style.dim(cut(step.text, room - 2))}")
@@ -54,7 +55,7 @@ def _lines(step: TalkStep, style: Style, most: int | None) -> Iterator[str]:
         if not is_beside:
             yield f"{_INDENT}{style.dim(facts)}"
         yield from _said(step.text, style, _INDENT, most)
-        for check in step.failed:
+        for check in step.failed if with_checks else ():
             first, *rest = wrapped(f"{check.name}  {check.why}", room - 2, _INDENT, f"{_INDENT}  ")
             yield f"{_INDENT}{style.shape('failed')} {first.strip()}"
             yield from rest
