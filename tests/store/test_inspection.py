@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from log_events import a_start, an_end, an_event, written
 
-from evalwright.store.inspection import find_problems, read_facts
+from evalwright.store.inspection import find_problems, read_facts, read_rules
 from evalwright.store.records import RecordChange
+from evalwright.store.sqlite import migration
 from evalwright.store.sqlite.log import SqliteLog
 
 
@@ -72,3 +73,16 @@ def test_a_file_that_is_cut_off_is_a_problem_of_the_file(path: Path) -> None:
     found = list(find_problems(path))
     assert {each.rule for each in found} <= {"file", "sqlite"}
     assert found
+
+
+def test_a_rule_holds_from_or_until_a_version_or_for_all_that_are_described(tmp_path: Path) -> None:
+    file = tmp_path / "rules.sql"
+    file.write_text(
+        "-- always: it holds\nSELECT 1;\n\n"
+        "-- later, since 3: it came\nSELECT 2;\n\n-- once, until 4: it went\nSELECT 3;\n"
+    )
+    always, later, once = read_rules(file)
+    assert (always.name, always.message, always.query) == ("always", "it holds", "SELECT 1")
+    assert always.versions == range(migration.DESCRIBED, migration.VERSION + 1)
+    assert later.versions == range(3, migration.VERSION + 1)
+    assert once.versions == range(1, 5)

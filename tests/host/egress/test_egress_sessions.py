@@ -136,7 +136,11 @@ def test_a_name_is_looked_up_anew_for_every_connection(endpoint):
     names = Names("127.0.0.1")
 
     async def call() -> tuple[int, int]:
-        session = Egress(PRIVATE, lookup=names).session(https_only=False, keep_alive=False)
+        egress = Egress(PRIVATE, lookup=names)
+        async with egress.session(https_only=False) as session:
+            assert not session.connector.force_close, "it keeps connections unless told otherwise"
+        session = egress.session(https_only=False, keep_alive=False)
+        assert session.connector.force_close
         async with session:
             for _ in range(2):
                 async with session.post(f"http://agent.example.com:{endpoint.port}/") as response:

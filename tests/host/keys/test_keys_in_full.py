@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from evalwright.contracts.errors import BadInput
-from evalwright.host.access import keys
+from evalwright.host.access import key_watch, keys
 from evalwright.host.access.key_watch import KeyWatch
 from evalwright.host.access.keys import (
     Principal,
@@ -303,3 +303,37 @@ def test_what_goes_on_with_a_key_ends_once_with_it(tmp_path: Path) -> None:
     with closing(SqliteLog(tmp_path / "log.db")) as log:
         asyncio.run(scene(log))
     assert ended == [("one", "expired"), ("two", "expired")]
+
+
+def test_keys_are_read_again_only_while_something_goes_on_with_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    ended: list[str] = []
+    sleep = asyncio.sleep
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(0)
+
+    async def scene(log: SqliteLog) -> None:
+        _, key = create_key(log.records, NOW, "acme", expires_at=NOW + HOUR)
+        reads: list[str] = []
+        watching = KeyWatch(log, lambda: NOW + HOUR)
+        in_reader = log.in_reader
+        monkeypatch.setattr(log, "in_reader", lambda *given: reads.append("x") or in_reader(*given))
+        monkeypatch.setattr(asyncio, "sleep", pause)
+        running = asyncio.create_task(watching.run())
+        while len(pauses) < 5:
+            await sleep(0)
+        assert reads == []
+        told = asyncio.Event()
+        with watching.watch(key.key_id, lambda state: (ended.append(state), told.set())):
+            await told.wait()
+        running.cancel()
+        assert len(reads) == 1
+
+    with closing(SqliteLog(tmp_path / "log.db")) as log:
+        asyncio.run(scene(log))
+    assert ended == ["expired"]
+    assert set(pauses) == {key_watch.CHECK_SECONDS}

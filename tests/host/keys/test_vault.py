@@ -51,6 +51,14 @@ def test_a_file_that_holds_no_key_is_refused(tmp_path, text):
         Vault(file).check()
 
 
+def test_bytes_that_are_no_text_are_no_key_either(tmp_path):
+    file = tmp_path / "key"
+    file.write_bytes(b"\xff" * 64)
+    file.chmod(0o600)
+    with pytest.raises(BadInput, match="not a key of 64 hex digits"):
+        Vault(file).check()
+
+
 def test_a_key_that_others_may_read_is_refused(tmp_path):
     file = tmp_path / "key"
     file.write_text("00" * 32)
