@@ -135,6 +135,22 @@ def test_a_manifest_agent_calls_its_tool_and_a_judge_says_what_it_thinks_of_the_
     assert all(usage["outputTokens"] > 0 for usage in usages)
 
 
+def test_a_model_plays_the_user_of_a_conversation(desk: Desk) -> None:
+    user = {"goal": "Ask where your parcel is.", "knows": {"order": "A-17"}, "max_turns": 2}
+    task = {"id": "talk", "user": user, "checks": [{"contains": "parcel"}]}
+    desk.write("suite.json", {"evalwright": 1, "tasks": [task]})
+    (desk.folder / "echo.py").write_text(
+        "def answer(message):\n    return 'Your parcel is here.'\n"
+    )
+    done = desk("run", "suite.json", "--agent", "echo.py:answer", "--user-model", MODEL)
+    said = desk.events("evalwright.userSaid")
+    assert [each["turn"] for each in said] == list(range(1, len(said) + 1))
+    assert {each["model"] for each in said} == {MODEL}
+    is_sound = not any(each.get("faults") for each in said)
+    assert done.returncode == (0 if is_sound else 3), done.stderr
+    assert all(each["nodeId"] == "simulated-user" for each in desk.events("provider.usage"))
+
+
 def test_attacks_are_answered_and_judged_for_safety(desk: Desk) -> None:
     desk.write("suite.yaml", SUITE)
     desk.write("answer.json", closed({"answer": text_within(80)}))

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from operator import attrgetter
 from typing import Literal, TypeAlias
 
@@ -51,7 +52,36 @@ class AlignedStep(msgspec.Struct, frozen=True, gc=False):
 
 def align(baseline: Trace, new: Trace) -> list[AlignedStep]:
     """The steps of both traces in order, matched where they do the same kind of thing."""
-    left, right = pair_steps(baseline), pair_steps(new)
+    left, right = _turns(pair_steps(baseline)), _turns(pair_steps(new))
+    if not _are_of_one_script(left, right):
+        left, right = [pair_steps(baseline)], [pair_steps(new)]
+    turns = zip_longest(left, right, fillvalue=())
+    return [step for of_left, of_right in turns for step in _align(of_left, of_right)]
+
+
+def _turns(steps: Sequence[Step]) -> list[list[Step]]:
+    """The steps of a conversation, those of each turn together; it begins with the user."""
+    turns: list[list[Step]] = [[]]
+    for step in steps:
+        if _is_users(step):
+            turns.append([])
+        turns[-1].append(step)
+    return turns
+
+
+def _is_users(step: Step | None) -> bool:
+    return step is not None and isinstance(step.event, Message) and step.event.role == "user"
+
+
+def _are_of_one_script(left: list[list[Step]], right: list[list[Step]]) -> bool:
+    """Whether the user says as much on both sides, or the same for as long as both go on."""
+    if len(left) == len(right):
+        return True
+    both = zip(left[1:], right[1:], strict=False)
+    return all(_say_the_same(a[0].event, b[0].event) for a, b in both)
+
+
+def _align(left: Sequence[Step], right: Sequence[Step]) -> list[AlignedStep]:
     left_keys = [_key(step.event) for step in left]
     right_keys = [_key(step.event) for step in right]
     if left_keys == right_keys:
@@ -162,18 +192,20 @@ def _alone(left: Sequence[Step], right: Sequence[Step]) -> list[AlignedStep]:
 
 def first_divergence(steps: Sequence[AlignedStep]) -> Divergence | None:
     """The first step that differs in more than wording; else the first that differs at all."""
-    in_words = None
+    in_words, turn = None, 1
+    is_talk = any(_is_users(each.baseline) or _is_users(each.new) for each in steps)
     for place, step in enumerate(steps):
+        turn += _is_users(step.baseline) or _is_users(step.new)
         if step.state == "same":
             continue
         sides = [side for side in (step.baseline, step.new) if side]
         if not any(isinstance(side.event, Message) for side in sides):
-            return _describe(place, step)
-        in_words = in_words or _describe(place, step)
+            return _describe(place, step, turn if is_talk else None)
+        in_words = in_words or _describe(place, step, turn if is_talk else None)
     return in_words
 
 
-def _describe(place: int, step: AlignedStep) -> Divergence:
+def _describe(place: int, step: AlignedStep, turn: int | None) -> Divergence:
     reason = "the same call was answered differently"
     if step.baseline is None:
         reason = "only the new run has this step"
@@ -190,6 +222,7 @@ def _describe(place: int, step: AlignedStep) -> Divergence:
         new_index=step.new.event.index if step.new else None,
         baseline=_label(step.baseline),
         new=_label(step.new),
+        turn=turn,
     )
 
 

@@ -29,6 +29,7 @@ from evalwright.contracts.events import (
     RunStarted,
     ToolCalled,
     ToolReturned,
+    UserSaid,
 )
 from evalwright.contracts.messages import IN_LOGS, phrase
 from evalwright.contracts.run_plan import FIRST_RULE, LeftOut
@@ -86,6 +87,34 @@ def step_of(payload: Payload) -> dict[str, Any]:
         "content": payload.reasoning,
         "reasoning": True,
     }
+
+
+def _prompt_and_steps(task: Task, attempt: TaskAttempt) -> tuple[str, list[dict[str, Any]]]:
+    """What the user said first, and what came between that and the last answer."""
+    prompt, steps = text_of(task.input), list[dict[str, Any]]()
+    answers = [each for each in attempt.deeds if each.type == Decided.TYPE]
+    decided = [each.decode(Decided) for each in answers] if task.is_conversation else []
+    if task.turns:
+        prompt = task.turns[0].user
+    for event in attempt.deeds:
+        ts = _ms(event.at_us)
+        if event.type in _STEPS:
+            steps.append({"ts": ts, **step_of(event.decode(_STEPS[event.type]))})
+        elif event.type == UserSaid.TYPE:
+            said = event.decode(UserSaid)
+            if said.turn == 1:
+                prompt = said.text
+            elif not said.ends:
+                steps.append({"type": "message", "role": "user", "content": said.text, "ts": ts})
+        elif event.type == Decided.TYPE and decided and event is not answers[-1]:
+            number = next(n for n, each in enumerate(answers) if each is event)
+            content = text_of(decided[number].decision)
+            steps.append({"type": "message", "role": "assistant", "content": content, "ts": ts})
+            following = decided[number + 1].turn
+            if task.turns and following is not None:
+                content = task.turns[following - 1].user
+                steps.append({"type": "message", "role": "user", "content": content, "ts": ts})
+    return prompt, steps
 
 
 def why_failed(suite: Suite, task: Task, attempt: TaskAttempt, output: Any) -> dict[str, Any]:
@@ -179,7 +208,7 @@ _INDEXED = (
 _STEPS = {kind.TYPE: kind for kind in (Reasoned, ToolCalled, ToolReturned)}
 _SHOWN = frozenset(
     (
-        *(*_STEPS, ProviderUsage.TYPE, Decided.TYPE, InvocationCompleted.TYPE),
+        *(*_STEPS, ProviderUsage.TYPE, UserSaid.TYPE, Decided.TYPE, InvocationCompleted.TYPE),
         *(Judged.TYPE, Found.TYPE, Checked.TYPE, EvalScored.TYPE),
     )
 )
@@ -355,15 +384,11 @@ class LoggedRun:
         failed = attempt.decision is None or (
             completed is not None and completed.outcome == "failed"
         )
-        steps = [
-            {"ts": _ms(event.at_us), **step_of(event.decode(_STEPS[event.type]))}
-            for event in attempt.deeds
-            if event.type in _STEPS
-        ]
+        prompt, steps = _prompt_and_steps(task, attempt)
         fixtures = task.fixtures.tool_responses if task.fixtures else ()
         response: dict[str, Any] = {
             "case_id": task.task_id,
-            "user_prompt": task.input if isinstance(task.input, str) else text_of(task.input),
+            "user_prompt": prompt,
             "tools_offered": sorted({entry.tool for entry in fixtures}),
             "proposed_actions": [],
             "events": steps,

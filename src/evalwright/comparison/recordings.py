@@ -6,6 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from evalwright.comparison.case_file import CaseFile
 from evalwright.comparison.cases import parse_case
 from evalwright.comparison.inputs import LogReader, find_cases, open_side
@@ -94,13 +96,23 @@ class Recordings:
                 elif run.suite is not None:
                     # The tasks of a run in the order of its suite, with the inputs that the agent
                     # was given.
-                    inputs = {task.task_id: task.input for task in run.suite.tasks}
+                    inputs = {
+                        task.task_id: UNSET if task.is_conversation else task.input
+                        for task in run.suite.tasks
+                    }
                     places = {task_id: number for number, task_id in enumerate(inputs)}
                     for each in sorted(run.listed(), key=lambda listed: places[listed.case_id]):
                         place = f"run {run.meta['run_id']}, task {each.case_id}"
                         response = run.read(each.name).value
                         given = inputs[each.case_id]
-                        yield Recording(response, place, each.case_id, each.case_id, given=given)
+                        yield Recording(
+                            response,
+                            place,
+                            each.case_id,
+                            each.case_id,
+                            given=given,
+                            is_conversation=given is UNSET,
+                        )
             finally:
                 for log in logs:
                     log.close()

@@ -128,6 +128,7 @@ class Divergence(ReportFields, frozen=True):
     new_index: int | None = None
     baseline: str | None = None
     new: str | None = None
+    turn: int | None = None  # of a conversation, from 1
 
 
 class Delta(ReportFields, frozen=True):

@@ -27,6 +27,7 @@ class Recording(msgspec.Struct, frozen=True, dict=True):
     given: Json = msgspec.UNSET
     fault: str | None = None
     base_id: str | None = None
+    is_conversation: bool = False  # the agent was asked turn by turn
 
     @cached
     def trace(self) -> Trace:

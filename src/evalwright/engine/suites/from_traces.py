@@ -229,11 +229,12 @@ class TaskMaker:
         # Tools that were not called any more after the user's last words answer as they did before.
         to_answer = [call for call in trace.calls if call.tool and call.tool not in tools] + calls
         world, turns = None, None
-        if self.worlds is not None:
-            world, left = self.worlds.of(recording)
+        if self.worlds is not None or recording.is_conversation:
             turns = _turns(trace)
             if turns:
                 calls = to_answer = [call for call in trace.calls if call.tool]
+        if self.worlds is not None:
+            world, left = self.worlds.of(recording)
             results = pair_results(trace)
             to_answer = [
                 call

@@ -339,7 +339,8 @@ def divergence_words(item: Item) -> str:
         return ""
     old, new = (shortened(each, 200) if each else "" for each in (found.baseline, found.new))
     told = f"{new} instead of {old}" if old and new and old != new else new or old
-    return f"{found.reason}: {told}" if told else found.reason
+    said = f"{found.reason}: {told}" if told else found.reason
+    return said if found.turn is None else f"turn {found.turn}: {said}"
 
 
 def _signal(signal: Signal, side: _Side) -> dict[str, Any]:
