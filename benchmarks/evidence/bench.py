@@ -1,4 +1,4 @@
-"""What `evalwright power` and `evalwright mutants` promise, measured, beside each goal.
+"""What `evalwright power`, `calibrate` and `mutants` promise, measured, beside each goal.
 
     python benchmarks/evidence/bench.py [--pairs 2000] [--seed 1]
 
@@ -20,6 +20,7 @@ from evalwright.contracts.run_plan import RunOptions
 from evalwright.contracts.suite import Expected, Suite, Task
 from evalwright.engine.mutants import MutantOptions, Mutants
 from evalwright.engine.session import Session
+from evalwright.scoring.calibration import Stratum, corrected
 from evalwright.scoring.chance import ChangeTally, Passes
 from evalwright.scoring.power import Rates, detectable, expected_rates, gate_power, measured
 from evalwright.scoring.statistics import LEVEL
@@ -27,6 +28,7 @@ from evalwright.store.sqlite.log import SqliteLog
 
 POINTS = 0.04  # that a predicted power may be off
 MUTANTS, MUTANTS_S = 10_000, 3.0
+TASKS = 1_000  # of a run that is judged
 
 
 class Cell(NamedTuple):
@@ -79,6 +81,44 @@ def power_errors(
             yield cell, broken, predicted, simulated(cell, broken, pairs, dice)
 
 
+class Judged(NamedTuple):
+    """How many labels of 1,000 tasks, the share that passes, sensitivity, specificity."""
+
+    labels: int
+    passing: float
+    sensitivity: float
+    specificity: float
+
+
+JUDGED = [
+    Judged(labels, passing, *judge)
+    for labels in (30, 100, 300)
+    for passing in (0.3, 0.5, 0.8, 0.9, 0.97)
+    for judge in ((0.6, 0.6), (0.8, 0.8), (0.95, 0.95), (0.99, 0.99), (0.6, 0.99), (0.99, 0.6))
+]
+
+
+def corrected_rates(cell: Judged, runs: int, dice: random.Random) -> tuple[float, float]:
+    """How often the corrected interval holds the truth, and its width beside the labels' own."""
+    held, width, alone = 0, 0.0, 0.0
+    for _ in range(runs):
+        truth = [dice.random() < cell.passing for _ in range(TASKS)]
+        judge = [
+            dice.random() < cell.sensitivity if right else dice.random() >= cell.specificity
+            for right in truth
+        ]
+        labelled = dice.sample(range(TASKS), cell.labels)
+        strata = []
+        for said in (True, False):
+            of = [truth[at] for at in labelled if judge[at] == said]
+            strata.append(Stratum(judge.count(said), len(of), sum(of)))
+        found = corrected(strata)
+        held += found.low - 1e-9 <= sum(truth) / TASKS <= found.high + 1e-9
+        of_labels = corrected([Stratum(TASKS, cell.labels, sum(truth[at] for at in labelled))])
+        width, alone = width + found.high - found.low, alone + of_labels.high - of_labels.low
+    return held / runs, width / alone
+
+
 def mutants_in_time() -> tuple[int, float]:
     """How many mutants of three deterministic checks, and how many seconds of CPU they take."""
     checks = [{"contains": "shipped"}, {"regex": "costs"}, {"contains": "A-17"}]
@@ -122,6 +162,19 @@ def main() -> None:
         exact = sum(each * (1 - each) for each in true) / len(true)
         biases.append(sum(each or 0.0 for each in within) / len(within) / exact - 1)
     print(f"bias of the variance within tasks {max(map(abs, biases)):.3f}, goal 0")
+    rates = {cell: corrected_rates(cell, options.pairs, dice) for cell in JUDGED}
+    for cell, (held, width) in rates.items():
+        print(
+            f"{cell.labels:3} labels, {cell.passing:.0%} pass, judge {cell.sensitivity:g}/"
+            f"{cell.specificity:g}: holds the truth {held:.3f}, width {width:.3f}",
+            flush=True,
+        )
+    print(
+        f"corrected rates: hold the truth {min(held for held, _ in rates.values()):.3f}, goal 0.93"
+    )
+    few = [w for cell, (_, w) in rates.items() if cell.labels * (1 - cell.passing) < 5]
+    many = [w for cell, (_, w) in rates.items() if cell.labels * (1 - cell.passing) >= 5]
+    print(f"width beside the labels' own: {max(many):.3f}, goal 1.05; with few {max(few):.3f}, 1.2")
     counted, seconds = mutants_in_time()
     print(f"{counted:,} mutants in {seconds:.2f} s of CPU, goal {MUTANTS:,} in {MUTANTS_S:g} s")
 

@@ -27,6 +27,7 @@ WITH_LOG = {
     "rescore",
     "mutants",
     "power",
+    "calibrate",
     "diff",
     "demo",
     "compare",

@@ -28,6 +28,7 @@ COMMANDS = {
     "rescore": "Score the recorded answers of a run again; nothing is invoked.",
     "score": "Score recorded traces by a suite; nothing is invoked.",
     "power": "Say how small a drop a suite finds, and what more would take.",
+    "calibrate": "Say how good the judges of a run are, and correct its pass rate.",
     "mutants": "Damage recorded answers on purpose: would the suite notice?",
     "tasks": "Make a suite, with fixtures, from recorded traces.",
     "diff": "Show where two runs differ.",

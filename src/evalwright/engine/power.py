@@ -18,7 +18,7 @@ from evalwright.scoring.power import (
     measured,
     tasks_needed,
 )
-from evalwright.scoring.statistics import LEVEL
+from evalwright.scoring.statistics import LEVEL, Estimate
 from evalwright.store.protocol import EventLog
 
 DETECT = 5.0  # points
@@ -52,20 +52,12 @@ class Reach(msgspec.Struct, frozen=True):
     points: float | None
 
 
-class Interval(msgspec.Struct, frozen=True):
-    """A value, and where it may be by what was seen."""
-
-    value: float
-    low: float
-    high: float
-
-
 class Basis(msgspec.Struct, frozen=True):
     """What the answer rests on."""
 
     suite: str
     runs: list[str]  # ids; empty: the pass rate was expected
-    pass_rate: Interval
+    pass_rate: Estimate
     flaky_tasks: int | None = None
     within_variance: float | None = None  # of a task by itself, on average
     between_variance: float | None = None  # of the chances of tasks
@@ -97,7 +89,7 @@ def power_of_suite(suite: Suite, options: PowerOptions) -> Iterator[PowerReport]
     _check(options, tasks)
     for rate in EXPECTED if options.expect is None else (options.expect,):
         rates = expected_rates(tasks, rate)
-        basis = Basis(f"{suite.suite_id}@{suite.version}", [], Interval(rate, rate, rate))
+        basis = Basis(f"{suite.suite_id}@{suite.version}", [], Estimate(rate, rate, rate))
         yield _report(Measured(rates, rates, rates, (rate, rate, rate), 0), 1, options, basis)
 
 
@@ -122,7 +114,7 @@ def power_of_runs(log: EventLog, name: str, options: PowerOptions) -> PowerRepor
     basis = Basis(
         f"{first.suite_id}@{first.suite_version}",
         [each.run_id for each in completed],
-        Interval(*found.pass_rate),
+        Estimate(*found.pass_rate),
         found.flaky if runs > 1 else None,
         found.within,
         found.between,

@@ -17,6 +17,14 @@ _MOST_STEPS = 20_000
 _FLIPS_UP_TO = 300
 
 
+class Estimate(msgspec.Struct, frozen=True):
+    """A value, and where it may be."""
+
+    value: float
+    low: float
+    high: float
+
+
 class PairedChange(msgspec.Struct, frozen=True):
     """Two pass rates over the same cases: the difference, its interval, the chance of it."""
 
