@@ -183,7 +183,7 @@ def _task(runs: Sequence[RecentRun], task: TaskHistory, names: TaskNames | None)
         "title": (called.subtitle or called.name) if called else task.task_id,
         "address": task_address(last_in.facts.run_id, name),
         "cells": [
-            {True: "p", False: "w" if task.is_flaky else "f", None: "x"}[each]
+            {True: "p", False: "w" if note == "Flaky" else "f", None: "x"}[each]
             for each in task.passed
         ],
         "latest": {True: "p", False: "f", None: "x"}[latest],
