@@ -127,9 +127,12 @@ class RunViews:
         self._waiting: dict[str, tuple[float, int]] = {}  # by partition, and when it was known
         self._setups: SharedCache[RunKey, RunSetup] = SharedCache(MOST_SETUPS)
 
-    async def of(self, run: RunHandle) -> RunView:
-        """A run; raises `RunNotFound`, and `ApiError` 404 unless it is an evaluation."""
-        facts = await self.facts(run)
+    async def of(self, run: RunHandle, facts: RunFacts | None = None) -> RunView:
+        """A run; raises `RunNotFound`, and `ApiError` 404 unless it is an evaluation.
+
+        `facts` are those of an evaluation that were read a moment ago.
+        """
+        facts = facts or await self.facts(run)
         frame = await self._frames.get((run.partition, run.run_id), partial(_read_frame, run))
         return RunView(run, facts, frame, await self.tasks(run, facts))
 

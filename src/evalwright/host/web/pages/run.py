@@ -78,21 +78,21 @@ async def show(call: PageCall) -> Response:
     """The page of a run: its progress while it goes on, its tasks once it has ended."""
     views, asked = views_of(call.host), TasksAsked.of(call)
     if call.is_part:
-        found = await listed(call, views, asked)
+        found = await listed(call, views, await views.of(call.run), asked)
         return part(call, "run_tasks.html", list=found)
     head = await call.in_reader(lambda: _head(call, waits=call.is_patient))
+    facts: RunFacts = head.pop("run")
     values: dict[str, Any] = {"live": None, "loading": "", "list": None, "drawer": None}
     if not head["is_over"]:
         values["live"] = as_markup(await _live_soon(call, head))
     elif head["is_evaluation"]:
-        facts = await views.facts(call.run)
         if facts.events > LARGE and not views.knows(call.run) and not call.is_patient:
             values["loading"] = asked.address(facts.run_id, page=asked.page, task=asked.task)
             head["follows"] = True
             view = await views.for_task(call.run, asked.task) if asked.task else None
         else:
-            view = await views.of(call.run)
-            values["list"] = await listed(call, views, asked)
+            view = await views.of(call.run, facts)
+            values["list"] = await listed(call, views, view, asked)
             head |= await _told(call, view, head)
         if asked.task and view is not None:
             values["drawer"] = await call.in_reader(
@@ -173,6 +173,7 @@ def _head(call: PageCall, *, waits: bool) -> dict[str, Any]:
     if found and found.held:
         notes.append(_note(f"It met its bars, but fails a gate: {'; '.join(found.held)}."))
     return {
+        "run": run,
         "run_id": run_id,
         "name": f"Run {run.number}",
         "called": started.title or "",

@@ -286,9 +286,10 @@ def search(view: RunView, tasks: Sequence[IndexedTask], text: str) -> list[Index
 # The list.
 
 
-async def listed(call: PageCall, views: RunViews, asked: TasksAsked) -> dict[str, Any]:
+async def listed(
+    call: PageCall, views: RunViews, view: RunView, asked: TasksAsked
+) -> dict[str, Any]:
     """The table of tasks that an address asks for."""
-    view = await views.of(call.run)
     repeats = await read_repeats(call, views, view)
 
     async def make() -> tuple[int, TaskIndex, bool]:
