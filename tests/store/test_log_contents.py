@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from log_events import Place, a_start, an_end, an_event, asked, written
 
 from evalwright.store import contents
+from evalwright.store.contents import FRAME_EVENTS
 from evalwright.store.protocol import EventLog, NewEvent
 
 pytestmark = pytest.mark.both_databases
@@ -41,6 +42,15 @@ def test_a_suite_is_kept_once_and_every_plan_is_whole(log: EventLog, path: Place
     assert asked(path, "SELECT max(length(body)) FROM events")[0] < (100,)
     size = log.facts("run-0").bytes
     assert size == len(b"{}") + len(plans[0].body)
+
+
+def test_only_what_a_run_begins_with_is_kept_once(log: EventLog, path: Place) -> None:
+    large = [a_plan(number=number) for number in range(FRAME_EVENTS)]
+    log.append("run", [a_start(), *large])
+    written(log)
+    whole = [size for (size,) in asked(path, "SELECT length(body) FROM events ORDER BY seq")]
+    assert [size > len(SUITE) for size in whole] == [False] * FRAME_EVENTS + [True]
+    assert [event.body for event in log.read("run")][1:] == [plan.body for plan in large]
 
 
 @pytest.mark.parametrize(

@@ -326,3 +326,21 @@ def test_nothing_is_loaded_while_the_tables_are_being_made(postgres_address: str
         check=True,
     )
     assert done.stdout == "[]\n"
+
+
+def test_a_server_that_is_too_old_is_refused_before_anything_is_made(
+    empty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migration, "OLDEST_SERVER", 99)
+    with pytest.raises(StoreError, match="is too old; name a server of version 99 or later"):
+        migration.migrate_now(empty)
+    tables = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
+    assert asked(empty, tables)[0] == (0,)
+
+
+def test_roles_that_others_make_at_the_same_moment_are_tried_ten_times() -> None:
+    asyncpg = driver()
+    busy = migration._busy_catalog(last=False)
+    assert asyncpg.DuplicateObjectError in busy
+    assert asyncpg.UniqueViolationError in busy
+    assert migration._busy_catalog(last=True) == ()
