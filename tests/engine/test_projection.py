@@ -139,3 +139,17 @@ def test_a_task_has_failed_while_there_is_an_error_in_place_of_its_last_answer()
     assert seen == [False, True, True, True, False, True, True]
     assert state.attempts == {TASK.task_id: 2}
     assert (state.scored, state.open_invocations) == ({TASK.task_id}, {})
+
+
+def test_only_repeated_tasks_have_a_repetition_that_they_are_at():
+    state = RunState(("task-1",))
+    begun = [started("inv-0001-r2"), started("inv-0001-r3.2")]
+    for each in events_of(begun):
+        state.add(each)
+    assert state.repetitions_begun == {"task-1": 3}
+    assert state.attempts == {"task-1": 2}
+    assert set(state.open_invocations) == {"inv-0001-r2", "inv-0001-r3.2"}
+    alone = RunState()
+    for each in events_of(begun):
+        alone.add(each)
+    assert alone.repetitions_begun == {}

@@ -14,8 +14,9 @@ from evalwright.contracts.run_plan import RunOptions
 from evalwright.engine import recorded_traces, runs
 from evalwright.engine.plan import MAX_TAG_LENGTH, MAX_TAGS, plan_run, refuse_combinations
 from evalwright.engine.session import Session
-from evalwright.engine.suites.document import ColumnChoice, read_data_suite
+from evalwright.engine.suites.document import ColumnChoice, load_suite, read_data_suite
 from evalwright.engine.suites.from_traces import scored_subject
+from evalwright.engine.suites.ids import Ids
 from evalwright.engine.verdict import change_of_repeats, reasons_against_repeats
 from evalwright.trace.recorded_case import Recording
 from subjects.runs import Workshop, as_agent
@@ -206,3 +207,33 @@ def test_repeats_fail_if_they_are_worse_than_the_baseline_beyond_chance_and_that
     alone = [SimpleNamespace(plan=msgspec.structs.replace(same[0].plan, baseline=None))]
     assert reasons_against_repeats(alone) == []  # type: ignore[arg-type]
     assert change_of_repeats(alone) is None  # type: ignore[arg-type]
+
+
+def test_ids_know_where_they_stand_in_each_of_several_sources() -> None:
+    ids = Ids(lambda index: f"$.tasks[{index}]")
+    assert ids.claim("a", 0)
+    assert ids.claim("b", 1)
+    assert ids.last_place == "$.tasks[1]"
+    ids.enter(lambda number: f"line {number}")
+    assert ids.claim("c", 7)
+    assert not ids.claim("a", 8), "it is taken"
+    assert ids.last_place == "line 7"
+    assert [ids.place(each) for each in "abc"] == ["$.tasks[0]", "$.tasks[1]", "line 7"]
+
+
+def test_a_suite_whose_tasks_all_weigh_nothing_has_no_score(tmp_path: Path) -> None:
+    def problems(*weights: float) -> list[str]:
+        tasks = [
+            {"id": f"t{n}", "input": "x", "weight": weight, "checks": [{"contains": "y"}]}
+            for n, weight in enumerate(weights)
+        ]
+        try:
+            load_suite({"evalwright": 1, "name": "desk", "tasks": tasks})
+        except BadInput as error:
+            return str(error).splitlines()
+        return []
+
+    assert problems(0, 0.5) == []
+    assert problems(1) == []
+    assert "the weights sum to 0, so there is no score" in problems(0, 0)[0]
+    assert "[] has less than 1 item" in problems()[0]
