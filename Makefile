@@ -4,7 +4,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 BIN := .venv/bin
 SYNC = $(UV) sync --quiet --locked --compile-bytecode --python $(PYTHON)
 
-.PHONY: help setup demo demo-model test test-model test-ray soak lint types format bench bench-old bench-old-short bench-compare bench-signals bench-models bench-prompts bench-host bench-load bench-log bench-scale bench-rows bench-checks bench-chance bench-evidence bench-page bench-web mutants walk docs coverage clean
+.PHONY: help setup demo demo-model test test-model test-ray soak lint types format bench bench-old bench-old-short bench-compare bench-signals bench-models bench-prompts bench-host bench-load bench-log bench-scale bench-rows bench-conversations bench-checks bench-chance bench-evidence bench-page bench-web mutants walk docs coverage clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -144,6 +144,9 @@ bench-log: setup ## measure the log by weight (large suites) and by length (10 m
 
 bench-rows: setup ## measure rows of a CSV file becoming tasks: CPU, and memory of 100,000 beside 10,000
 	$(BIN)/python benchmarks/rows/bench.py
+
+bench-conversations: setup ## measure conversations with a world beside as many single questions
+	$(BIN)/python benchmarks/conversations/bench.py
 
 mutants: setup ## change 400 sampled places in the code and list the changes that no test notices (takes an hour)
 	$(BIN)/python tools/mutants.py --workers 2

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from evalwright.api.checks import json as json
     from evalwright.api.checks import judge as judge
     from evalwright.api.checks import judge_against as judge_against
+    from evalwright.api.checks import max_turns as max_turns
     from evalwright.api.checks import no_signals as no_signals
     from evalwright.api.checks import not_ as not_
     from evalwright.api.checks import number as number
@@ -100,6 +101,7 @@ __all__ = [
     "judge_against",
     "lint",
     "load",
+    "max_turns",
     "no_signals",
     "not_",
     "number",

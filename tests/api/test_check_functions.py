@@ -92,6 +92,7 @@ EXAMPLES = [
     ),
     (ew.does_not_call("a", args={"x": 1}), {"does_not_call": {"tool": "a", "args": {"x": 1}}}),
     (ew.at_most(cost_usd=0.02, tokens=0), {"max": {"cost_usd": 0.02, "tokens": 0}}),
+    (ew.max_turns(3), {"max": {"turns": 3}}),
     (
         ew.similar("It went out.", at_least=0.8),
         {"similar": {"to": "It went out.", "at_least": 0.8}},

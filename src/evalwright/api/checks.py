@@ -200,6 +200,11 @@ def at_most(
     return Check("max", limits, weight=weight)
 
 
+def max_turns(count: int, *, weight: float | None = None) -> Check:
+    """The conversation has at most so many turns of the user: `ew.at_most(turns=…)`."""
+    return at_most(turns=count, weight=weight)
+
+
 def similar(
     to: str | float,
     *,
