@@ -39,6 +39,8 @@ rescore 3
 run suite.json --agent {shlex.quote(subject("answers.py:yes"))}
 run suite.json --agent {shlex.quote(subject("answers.py:yes"))} --repeat 2
 run suite.json suite.json --agent {shlex.quote(subject("answers.py:yes"))}
+run suite.json --agent {shlex.quote(subject("answers.py:yes"))} --title 'Old prompt, new tool'
+runs
 baseline list
 baseline show main
 signals --traces traces.json

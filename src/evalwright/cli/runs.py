@@ -32,6 +32,7 @@ class RunLine(NamedTuple):
     found: "Sequence[RunFigures]"  # of those that have a result
     change: str  # against the baseline
     style: Style
+    is_short: bool = False  # other columns leave room for what was tried
 
     def sum_of(self, name: str) -> int:
         """A figure of all repeats together."""
@@ -58,16 +59,22 @@ def _interval(line: RunLine) -> str:
 
 def _cost(line: RunLine) -> str:
     costs = [each.cost_usd for each in line.found if each.cost_usd is not None]
-    return dollars(sum(costs)) if costs else ""
+    return dollars(sum(costs)) if costs and not line.style.is_narrow else ""
 
 
 def _slowest(line: RunLine) -> str:
     spans = [each.p95_ms for each in line.found if each.p95_ms is not None]
-    return span(max(spans)) if spans and not line.style.is_narrow else ""
+    return span(max(spans)) if spans and not (line.is_short or line.style.is_narrow) else ""
 
 
 def _started(line: RunLine) -> str:
+    if line.is_short:
+        return ""
     return line.row.started_at[: 10 if line.style.is_narrow else 16].replace("T", " ")
+
+
+def _what(line: RunLine) -> str:
+    return (line.found[0].provenance.title or "") if line.found else ""
 
 
 def _branch(line: RunLine) -> str:
@@ -82,6 +89,7 @@ def _branch(line: RunLine) -> str:
 COLUMNS: tuple[tuple[str, str, Callable[[RunLine], str]], ...] = (
     ("", ".", lambda line: line.style.shape(line.shape)),
     ("RUN", ">", _number),
+    ("WHAT", "~", _what),
     (
         "PASSED",
         ">",
@@ -130,7 +138,7 @@ def _listed(log: EventLog, limit: int, style: Style) -> Iterator[str]:
 
     figures, baselines = FiguresCache(), baselines_of(log)
     found = log.find_runs(EVALUATIONS, limit + 1)
-    groups: dict[tuple[str, str], list[Sequence[str]]] = {}
+    groups: dict[tuple[str, str], list[RunLine]] = {}
     seen: set[str] = set()
     for run in found[:limit]:
         if run.repeats in seen:
@@ -141,11 +149,14 @@ def _listed(log: EventLog, limit: int, style: Style) -> Iterator[str]:
             repeats = log.find_runs(RunFilter(repeats=run.repeats))
         named = baselines.get((suite_id(run), run.agent or ""))
         pair = suite_name(run.suite or run.workflow), figures.agent_of(log, run)
-        line = _line(log, figures, repeats, named, style)
-        groups.setdefault(pair, []).append([column(line) for _, _, column in COLUMNS])
-    rows = [row for of_pair in groups.values() for row in of_pair]
-    if not rows:
+        groups.setdefault(pair, []).append(_line(log, figures, repeats, named, style))
+    listed = [line for of_pair in groups.values() for line in of_pair]
+    if not listed:
         return
+    is_short = style.width < WIDE and any(map(_what, listed))
+    rows = [
+        [column(line._replace(is_short=is_short)) for _, _, column in COLUMNS] for line in listed
+    ]
     used = [name if any(row[n] for row in rows) else "" for n, (name, _, _) in enumerate(COLUMNS)]
     kinds = "".join(kind for _, kind, _ in COLUMNS)
     head, *lines = columns([used, *rows], kinds, style.width - 2)
