@@ -263,6 +263,7 @@ _SHORT_WORD = 3
 _LONGEST_VERB = 16
 _SHORT_SENTENCE = 8
 REPEATED = 4
+_FIELD_ENDS = (b'":', b"':")
 _GLUE = (b".", b"@", b"_", b"/", b"-")  # within an address or a name
 MARKS = b"\"'`*(.!?:;,>)]}|-"
 _ACTS = frozenset(VERB_KINDS.values()) - {"say", "read"}
@@ -562,7 +563,7 @@ class InstructionReader:
 def _is_order(raw: bytes, start: int, verb_end: int) -> bool:
     """Whether it is not the name of a field, nor a statement that only looks like an order."""
     after = raw[verb_end : verb_end + 2]
-    if after in (b'":', b"':") or (after[:1] in _GLUE and after[1:].isalnum()):
+    if after in _FIELD_ENDS or (after[:1] in _GLUE and after[1:].isalnum()):
         return False
     return not is_no_order(raw[start:verb_end])
 
@@ -620,7 +621,11 @@ def holding_instructions(together: bytes, texts: Sequence[str]) -> list[int]:
 
 
 def _first_order(raw: bytes, start: int) -> Span | None:
-    return next((span for span in spans_in(DIRECTIVE, raw, start) if _is_order(raw, *span)), None)
+    for span in spans_in(DIRECTIVE, raw, start):
+        # Most of what is none is the name of a field, which is told sooner.
+        if raw[span[1] : span[1] + 2] not in _FIELD_ENDS and _is_order(raw, *span):
+            return span
+    return None
 
 
 def stem(word: bytes) -> bytes:
