@@ -33,6 +33,7 @@ Examples:
 @click.option("--table", "with_table", is_flag=True, help="Show what did not pass as a table.")
 @click.option("--tasks", "with_tasks", is_flag=True, help="Show every task: checks, cost, latency.")
 @click.option("--by-tag", "by_tag", is_flag=True, help="Show what the tasks of each tag came to.")
+@click.option("--evidence", "with_evidence", is_flag=True, help="Show what its evidence is worth.")
 @click.option("--full", is_flag=True, help="With --task: cut no text, leave out no step.")
 @form_options("run", "Write a {title} report to this file.")
 @secrets_option
@@ -54,6 +55,9 @@ def command(*, run: str | None, db: str | None, **given: Any) -> None:
         raise BadInput("--tasks shows every task; give it without --task and --events")
     if given["by_tag"] and (given["with_tasks"] or given["with_events"] or given["task_id"]):
         raise BadInput("--by-tag shows tags; give it without --tasks, --task and --events")
+    if given.pop("with_evidence"):
+        show_evidence(run, db, given)
+        return
     from evalwright.cli.log_viewer import show_run  # completion and help need only the options
 
     try:
@@ -70,3 +74,28 @@ def command(*, run: str | None, db: str | None, **given: Any) -> None:
                     if (found := run_status(address, log, run_id)) is not None:
                         error.add_note(found)
         raise
+
+
+def show_evidence(run: str | None, db: str | None, given: dict[str, Any]) -> None:
+    """Show what the evidence of a run is worth, and nothing else of it."""
+    as_json = given.pop("as_json")
+    given.pop("show_secrets")
+    if any(given.values()):
+        raise BadInput("--evidence shows what a run is worth; give it with --json or --db only")
+    import msgspec
+
+    from evalwright.cli.output import Streams, echo, write_stdout
+    from evalwright.engine.runs import LATEST, log_for
+    from evalwright.reports.formats.console import Style, wrapped
+    from evalwright.reports.run.run_evidence import read_evidence
+    from evalwright.signals.masking import mask_bytes
+
+    with log_for(db, run) as log:
+        found = read_evidence(log, run or LATEST)
+    if as_json:
+        document = mask_bytes(msgspec.json.encode(found), personal=False)
+        write_stdout(msgspec.json.format(document, indent=2) + b"\n")
+        return
+    for name, sentence in found.lines():
+        for line in wrapped(sentence, Style.of(Streams.out).width, f"{name:8} ", " " * 9):
+            echo(line)
