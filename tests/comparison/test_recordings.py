@@ -159,3 +159,18 @@ def test_a_response_that_is_too_large_to_decode_is_not_copied_either(
     refused = run.read("one.json")
     assert isinstance(refused.value, Unreadable)
     assert (refused.value.reason, refused.data) == ("too large", None)
+
+
+def test_a_file_of_which_nothing_can_be_used_is_refused_with_the_first_reason(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text('{"case_id": "one"}\n{"other": 2}\n')
+    read = Recordings(str(path), no_own_run)
+    with pytest.raises(BadInput) as caught:
+        list(read)
+    first, second = read.faults
+    assert "line 1" in first
+    assert "line 2" in second
+    assert first.rpartition(": ")[2] in str(caught.value)
+    assert "line 2" not in str(caught.value)

@@ -177,6 +177,21 @@ def test_the_process_speaks_for_a_worker_that_is_silent_until_that_ends(
     asyncio.run(work())
 
 
+class FailingConnection:
+    """One that was lost without anybody's noticing."""
+
+    closed = False
+
+    def is_closed(self) -> bool:
+        return self.closed
+
+    async def execute(self, *_: Any) -> None:
+        raise ConnectionResetError
+
+    def terminate(self) -> None:
+        self.closed = True
+
+
 def test_nothing_is_said_for_a_worker_that_speaks_or_was_stopped_or_is_silent_for_too_long(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +229,12 @@ def test_nothing_is_said_for_a_worker_that_speaks_or_was_stopped_or_is_silent_fo
             assert await is_heard_of()
             assert watched._connection is kept
             assert not watched.is_orphan
+            failing = FailingConnection()
+            watched._connection = failing  # type: ignore[assignment]
+            assert not await is_heard_of(), "the database is away"
+            assert failing.closed
+            kept.terminate()
+            assert await is_heard_of(), "it is back"
             watched._connection.terminate()  # type: ignore[union-attr]
 
     asyncio.run(work())
