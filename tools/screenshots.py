@@ -3,7 +3,7 @@
 The log has the runs of the demo, and those of an agent of a shop over some changes of it.
 
 Each at 1280 and 390 pixels, light and dark: `python tools/screenshots.py`. It needs playwright
-and a Chromium. A picture keeps its 256 most frequent colours, so that the folder stays below 3 MB.
+and a Chromium. A picture keeps its 256 most frequent colours, so that the folder stays below 5 MB.
 """
 
 import base64
@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -118,7 +119,7 @@ BROKEN = os.environ["SHOP_BROKEN"].split()
 def answer(task):
     known = SAID[task.input]
     chance = int(hashlib.sha256(task.input.encode()).hexdigest(), 16) % 100
-    time.sleep(0.02 + chance / 2000)
+    time.sleep(0.02 + chance / 2000 + float(os.environ.get("SHOP_WAIT", "0")))
     task.report_usage(provider="acme", model=MODEL, input_tokens=400 + chance, output_tokens=40,
                       cost_usd=float(PRICE) * (50 + chance) / 100)
     order = {"id": f"A-{1000 + chance}", "total": 40 + chance, "status": "delivered"}
@@ -129,6 +130,45 @@ def answer(task):
         task.record_call("shop:refunds.create", {"order": order["id"]}, result={"ok": True})
     return known["worse"] or "I cannot say."
 large = answer
+"""
+# A conversation with a world, a task without an answer, a long one, and what faults do.
+CLERK = """
+import re
+
+def answer(message, session, task):
+    if "broken" in message:
+        raise RuntimeError("no connection to the shop")
+    found = re.search(r"[A-Z]-[0-9]+", message)
+    if found is None and "order" not in session:
+        return "Sure. What is your order number?"
+    if found is not None:
+        session["order"] = task.call_tool("shop:orders.get", {"id": found[0]})
+    if session["order"]["days"] > 30:
+        return "Sorry, it is too late for a refund."
+    return "Done: " + task.call_tool("shop:refunds.create", {"order": session["order"]["id"]})["id"]
+"""
+TALKS = {
+    "too-late": [("I want my money back.", "order number"), ("It is A-17.", "too late")],
+    "in-time": [
+        ("The parcel arrived, but the vase is in two pieces.", "order number"),
+        ("It is A-18, and I have a photo of the damage.", "I am sorry"),
+        ("When will the money arrive?", "days"),
+    ],
+    "outage": [("Your page is broken, I cannot see my order.", "order number")],
+}
+CLERK_WORLD = {
+    "data": {"orders": [{"id": "A-17", "days": 40}, {"id": "A-18", "days": 4}], "refunds": []},
+    "tools": {"shop:orders.get": {"get": "orders"}, "shop:refunds.create": {"create": "refunds"}},
+}
+BACKLOG = """
+def answer(task):
+    for number in range(70):
+        order = {"id": f"A-{number}"}
+        task.record_call("shop:orders.get", order, result=order | {"status": "delivered"})
+        if number % 10 == 5:
+            broken = {"error": "mailbox full"} if number == 35 else {"result": {"ok": True}}
+            task.record_call("shop:mail.send", order, **broken)
+    return "I have looked at 70 orders and told 6 customers."
 """
 # The versions of the agent: branch, what was broken, model and price, more words of the command.
 VERSIONS = (
@@ -175,6 +215,51 @@ def href_of(page: Page, address: str, link: str) -> str:
     return page.locator(link).first.get_attribute("href") or "/"
 
 
+def keep_talks(folder: Path, environment: dict[str, str]) -> None:
+    """Run conversations, the same with faults, and a long task."""
+
+    def run(*words: str) -> None:
+        command = [*COMMAND, *words]
+        subprocess.run(command, cwd=folder, env=environment, check=False, stdout=subprocess.DEVNULL)
+
+    (folder / "clerk.py").write_text(CLERK)
+    (folder / "backlog.py").write_text(BACKLOG)
+    tasks = [
+        {
+            "id": name,
+            "world": "shop",
+            "turns": [{"user": user, "checks": [{"contains": wanted}]} for user, wanted in turns],
+        }
+        for name, turns in TALKS.items()
+    ]
+    suite = {"evalwright": 1, "name": "refunds", "agent": "clerk.py:answer", "tasks": tasks}
+    (folder / "refunds.yaml").write_text(json.dumps(suite | {"worlds": {"shop": CLERK_WORLD}}))
+    wanted = [{"contains": "told 8 customers"}]
+    long = {"id": "late-orders", "input": "Tell each customer whose order is late, once."}
+    tasks = [{**long, "checks": wanted}]
+    suite |= {"name": "backlog", "agent": "backlog.py:answer", "tasks": tasks}
+    (folder / "backlog.yaml").write_text(json.dumps(suite))
+    run("attack", "refunds.yaml", "--faults", "--out", "faulty.yaml")
+    for name in ("faulty", "refunds", "backlog"):
+        run("run", f"{name}.yaml", "--quiet")
+    run("prompts", "prompts", "-t", "0", "--quiet", "--push", "local")
+
+
+@contextmanager
+def going_on(folder: Path, environment: dict[str, str]) -> Iterator[None]:
+    """A run of the shop that goes on meanwhile, some of whose tasks have failed."""
+    limits = ["--concurrency", "2", "--max-cost", "0.3"]
+    command = [*COMMAND, "run", "support.yaml", "--quiet", *limits]
+    broken = {"SHOP_BROKEN": "refund-twice refund-opened", "SHOP_MODEL": "orion-mini 0.01"}
+    slow = environment | broken | {"SHOP_WAIT": "9"}
+    with subprocess.Popen(command, cwd=folder, env=slow, stdout=subprocess.DEVNULL) as process:
+        time.sleep(35)  # until some tasks have come out
+        try:
+            yield
+        finally:
+            process.terminate()
+
+
 def addresses(page: Page, base: str) -> dict[str, str]:
     """The pages and where they are: of what the demo left in the log."""
     page.goto(f"{base}/runs")
@@ -187,6 +272,10 @@ def addresses(page: Page, base: str) -> dict[str, str]:
     newest, larger = number("refund-tool-v2"), number("larger-model")
     before = number("Baseline")
     task = href_of(page, f"{base}/runs/{newest}", "tr[data-failed] .reach")
+    talks, long, faults = (
+        href_of(page, f"{base}/runs?suite={name}", "tr[data-run] .reach")
+        for name in ("local.evals.refunds", "local.evals.backlog", "local.evals.refunds-faulty")
+    )
     return {
         "home": "/",
         "runs": "/runs",
@@ -197,6 +286,12 @@ def addresses(page: Page, base: str) -> dict[str, str]:
         "compare": f"/compare?baseline={before}&new={newest}&wait=1",
         "suite": "/suites/support",
         "trends": "/trends?suite=local.evals.support",
+        "conversation": f"{talks}/tasks/in-time",
+        "no-answer": f"{talks}/tasks/outage",
+        "long-task": f"{long}/tasks/late-orders",
+        "faults": faults,
+        "prompt": href_of(page, f"{base}/prompts", "tr[data-prompt] .reach"),
+        "design": "/design",
         "review-item": href_of(page, f"{base}/review", "tr[data-task] .reach"),
         **{name: f"/{name}" for name in FIXED},
     }
@@ -204,15 +299,11 @@ def addresses(page: Page, base: str) -> dict[str, str]:
 
 def reports(folder: Path, environment: dict[str, str], before: str, after: str) -> dict[str, str]:
     """The reports in files and their addresses: a comparison, one of its cases, a run, prompts."""
-    prompts = folder / "prompts"
-    prompts.mkdir()
-    for name, text in PROMPTS.items():
-        (prompts / name).write_text(text)
     report, run, linted = (folder / name for name in ("report", "run.html", "prompts.html"))
     for asked in (
         ["compare", before, after, "--out", str(report), "--fail-on", "none"],
         ["show", after, "--html", str(run)],
-        ["prompts", str(prompts), "-t", "0", "-o", str(linted), "--quiet"],
+        ["prompts", "shop/prompts", "-t", "0", "-o", str(linted), "--quiet"],
     ):
         subprocess.run(
             [*COMMAND, *asked], env=environment, check=False, stdout=subprocess.DEVNULL, cwd=folder
@@ -238,15 +329,20 @@ def reduced(page: Page, png: bytes) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*each) for each in (*chunks, (b"IEND", b"")))
 
 
-def photograph(context: BrowserContext, name: str, address: str) -> None:
-    """One page at both widths in both themes."""
+def photograph(
+    context: BrowserContext,
+    name: str,
+    address: str,
+    until: Literal["networkidle", "load"] = "networkidle",
+) -> None:
+    """One page at both widths in both themes; one that follows a run is never idle."""
     page, bench = context.new_page(), context.new_page()
     for width, height in SIZES:
         page.set_viewport_size({"width": width, "height": height})
         for theme in THEMES:
             page.emulate_media(color_scheme=theme, reduced_motion="reduce")
             page.goto(address)
-            page.wait_for_load_state("networkidle")
+            page.wait_for_load_state(until)
             path = FOLDER / f"{name}-{width}-{theme}.png"
             path.write_bytes(reduced(bench, page.screenshot()))
     page.close()
@@ -293,6 +389,11 @@ def main() -> None:
         subprocess.run([*COMMAND, "demo"], env=environment, check=True, stdout=subprocess.DEVNULL)
         shop = Path(folder, "shop")
         shop.mkdir()
+        prompts = shop / "prompts"
+        prompts.mkdir()
+        for name, text in PROMPTS.items():
+            (prompts / name).write_text(text)
+        keep_talks(shop, environment)
         keep_shop(shop, environment)
         chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
         with viewing(db, shop) as url:
@@ -304,6 +405,9 @@ def main() -> None:
             known = addresses(page, base_of(url))
             for name, address in known.items():
                 photograph(visitor, name, f"{base_of(url)}{address}")
+            with going_on(shop, environment):
+                address = href_of(page, f"{base_of(url)}/runs?status=open", "tr[data-run] .reach")
+                photograph(visitor, "live", f"{base_of(url)}{address}", "load")
             new, old = parse_qs(urlsplit(known["matrix"]).query)["run"]
             for name, address in reports(Path(folder), environment, old, new).items():
                 photograph(stranger, name, address)

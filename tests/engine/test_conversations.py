@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from evalwright.engine.rescore import plan_rescore
 from evalwright.engine.suites.export import to_portable
 from evalwright.reports.run.conversation import conversation_of
 from evalwright.store.location import opened_log
+from reports.run.test_run_page import bodies
 from subjects.endpoint import answer, serving
 
 SHOP = ew.world(
@@ -343,3 +345,7 @@ def test_a_page_shows_bubbles_with_calls_and_checks_at_their_turn(tmp_path: Path
     ]
     assert [each.text for each in steps if each.kind == "user"] == ASKED
     assert [bool(each.failed) for each in steps if each.kind == "agent"] == [True, False, False]
+    kept = re.sub(r"\s+", " ", bodies(run.html().encode()))
+    said = re.findall(r'<b>(User|Agent)</b>.*?class="says">(.*?)<', kept)
+    assert [text.strip() for by, text in said if by == "User"] == ASKED
+    assert [by for by, _ in said] == ["User", "Agent"] * len(ASKED)

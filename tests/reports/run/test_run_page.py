@@ -87,11 +87,11 @@ def test_the_verdict_the_bar_and_every_reason_are_at_the_top() -> None:
     reasons = ["1 of 2 tasks passed"]
     text = Page(a_page(FAILED, reasons=reasons, scoring=CURRENT_RULE)).text
     assert "Do not ship: acme.shop.evals.refunds@1.0.0, acme.clerk, 2026-01-01" in text
-    assert "every task must pass (default)" in text
+    assert "(every task must pass)" in text
     assert "1 of 2 tasks passed" in text
     of_old = Page(a_page(FAILED, reasons=["score 0.5 is below 0.7"], scoring=FIRST_RULE)).text
     assert "bar 0.7" in of_old
-    assert "every task must pass (default)" not in of_old
+    assert "(every task must pass)" not in of_old
     assert "score 0.5 is below 0.7" in of_old
 
 

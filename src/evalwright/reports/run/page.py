@@ -212,7 +212,11 @@ def _figures(run: ReportedRun | FailedRun, reading: RunReading) -> Iterator[tupl
     selection, is_first_rule = reading.planned.selection, reading.planned.scoring == FIRST_RULE
     yield "Tasks", f"{len(records):,}", f"{selection.of:,} in the suite" if selection else ""
     has_bar = bars.pass_rate or bars.pass_score or bars.tags or is_first_rule
-    yield "Passed", f"{counts['passed']:,}", "" if has_bar else EVERY_TASK
+    yield (
+        "Passed",
+        f"{counts['passed']:,}",
+        "" if has_bar else EVERY_TASK.removesuffix(" (default)"),
+    )
     for status in ("failed", "error", "open"):
         if counts[status]:
             yield VERDICTS[status].words, f"{counts[status]:,}", ""
@@ -358,7 +362,8 @@ def _task_body(task: ReadTask) -> str:
     """What opens below the line of a task."""
     record = task.record
     told = details_of(task, task.trace, "", most_steps=_MOST_STEPS, longest=LONG)
-    if told["steps"][1:] and record.error is UNSET:  # a trace, between question and answer
+    is_talk = any(step.kind == "agent" for step in told["steps"])  # with its answers
+    if told["steps"][1:] and record.error is UNSET and not is_talk:
         answer = shortened(readable(record.output), LONG)
         told["steps"] = [*told["steps"], TalkStep("agent", "", answer, by="Answer")]
     else:

@@ -15,6 +15,7 @@ from evalwright.contracts.errors import DamagedEventLog
 from evalwright.contracts.events import (
     CONTENT_FREE,
     Checked,
+    Decided,
     EvalScored,
     Event,
     Judged,
@@ -130,7 +131,10 @@ class TaskRecord(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ReadTask(NamedTuple):
-    """A task and how its answer came about: the events between question and answer, the judges."""
+    """A task and how its answer came about: the events between question and answer, the judges.
+
+    Of a conversation, which has several answers, they are all events.
+    """
 
     record: TaskRecord
     trace: Sequence[Event]
@@ -327,7 +331,11 @@ def _task_reading(found: ProjectedTask, claims: AgentFacts, title: str) -> ReadT
     )
     rubric = enumerate(task.expected.rubric or (), 1)
     criteria = {criterion_name(number): each.criterion for number, each in rubric}
-    return ReadTask(record, attempts[place].trace, attempts[place].judged, criteria)
+    told = attempts[place]
+    answers = (each.decode(Decided) for each in told.deeds if each.type == Decided.TYPE)
+    is_talk = any(each.turn is not None for each in answers)
+    trace = [*told.deeds, *told.said] if is_talk else told.trace
+    return ReadTask(record, trace, told.judged, criteria)
 
 
 def _usage(
