@@ -20,6 +20,7 @@ from evalwright.prompts.evaluate import lint_files
 from host.server import ECHO, ServedHost, running_host
 from host.web.recorded import Tenant, a_tenant, entries_of, write
 from host.web.test_web_trends import keep
+from host.web.test_web_view import Viewed, viewed  # noqa: F401 - a fixture
 from reports.run.page_samples import Told, a_trace, bad, ok
 
 WIDTHS = (360, 390, 768, 1024, 1100, 1280, 1600)
@@ -309,3 +310,21 @@ def test_as_much_is_in_view_at_once_as_people_scan(
     in_view = [page.evaluate(IN_VIEW, [rows, is_compact]) for is_compact in (False, True)]
     assert in_view[0] >= roomy
     assert in_view[1] >= compact
+
+
+def test_the_design_page_is_accessible_and_fits_a_phone(
+    visit: Visit,
+    viewed: Viewed,  # noqa: F811 - the fixture
+):
+    page = visit.page
+    page.goto(viewed.link)
+    found = []
+    for size, (scheme, options) in zip((DESK, PHONE), SCHEMES.items(), strict=True):
+        page.set_viewport_size(size)
+        page.emulate_media(color_scheme=scheme)
+        page.goto(f"{viewed.url}/design")
+        assert page.locator("#talk details.call").count() > 1
+        said = Axe().run(page, options=options).response["violations"]
+        found += [f"{each['id']}: {each['nodes'][0]['html']}" for each in said]
+    page.set_viewport_size({"width": 360, "height": 800})
+    assert (found, page.evaluate(WIDE), visit.errors) == ([], [], [])
