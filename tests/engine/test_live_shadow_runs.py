@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import msgspec
+
 from builders import a_suite, a_task
 from evalwright.agents.protocol import Surroundings, ToolError
 from evalwright.agents.toolbox import LiveTool, Toolbox, ToolDescription, ToolFailed
 from evalwright.contracts.redaction import Redactor
+from evalwright.contracts.suite import Expected, Task, ToolFault, World, WorldTool
 from evalwright.engine.task_work import RunResources
 from subjects.runs import Recording, Workshop
 
@@ -113,3 +116,28 @@ def test_a_secret_that_is_a_word_of_ours_does_not_damage_the_log(workshop: Works
     recording = live(workshop, ask_the_time, redactor=Redactor({"ODD": "completed"}))
     assert recording.outcome_of("task-1") == "completed"
     assert recording.summary.passed
+
+
+def test_live_tools_leave_a_world_and_its_faults_out_and_its_state_unknown(
+    workshop: Workshop,
+) -> None:
+    checks = [{"contains": "live"}, {"state": "unchanged"}, {"not": {"state": "unchanged"}}]
+    task = Task(
+        "task-1",
+        "?",
+        Expected("checks", checks=checks),
+        world="w",
+        faults=[ToolFault("error", "clock.now")],
+    )
+    world = World({"times": [{"id": 1}]}, {"clock.now": WorldTool(delete="times")})
+    suite = msgspec.structs.replace(
+        a_suite([task], modes=["golden", "live-shadow"]), worlds={"w": world}
+    )
+    resources = RunResources(surroundings())
+    recording = workshop.run(suite, ask_the_time, modes=("live-shadow",), resources=resources)
+    assert recording.decision("task-1") == "live"
+    assert recording.of("evalwright.worldChanged") == []
+    (returned,) = recording.of("agent.toolReturned")
+    assert "fault" not in returned
+    (checked,) = recording.of("evalwright.checked")
+    assert [each["passed"] for each in checked["checks"]] == [True, False, False]
