@@ -13,6 +13,7 @@ from evalwright.comparison.cases import parse_case
 from evalwright.comparison.inputs import LogReader, find_cases, open_side
 from evalwright.comparison.run_folder import SUFFIX, RunFolder, Unreadable
 from evalwright.contracts.errors import BadInput
+from evalwright.engine.suites.attachments import inlined
 from evalwright.scans.shards import blocks_of, name_of
 from evalwright.trace.importers.formats import import_placed
 from evalwright.trace.integrity import NOTHING, passed_over, why_nothing
@@ -97,7 +98,9 @@ class Recordings:
                     # The tasks of a run in the order of its suite, with the inputs that the agent
                     # was given.
                     inputs = {
-                        task.task_id: UNSET if task.is_conversation else task.input
+                        task.task_id: UNSET
+                        if task.is_conversation
+                        else inlined(task.input, run.suite.attachments)
                         for task in run.suite.tasks
                     }
                     places = {task_id: number for number, task_id in enumerate(inputs)}

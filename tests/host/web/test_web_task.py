@@ -280,6 +280,9 @@ def test_an_image_of_the_input_is_shown_and_no_other_kind_is_run_as_a_page(tenan
     page = shown(tenant, f"/runs/{run}/tasks/a")
     (address,) = re.findall(r'<img src="([^"]*)" alt="photo.png"', page)
     assert "What is this?" in page
+    kept = tenant.visitor.get(f"/review/{run}/a/test.yaml").text
+    assert "data: YWJj" in kept
+    assert "sha256" not in kept
     image = tenant.visitor.send("GET", unescape(address))
     assert (image.status, image.headers["content-type"]) == (200, "image/png")
     assert image.headers["x-content-type-options"] == "nosniff"

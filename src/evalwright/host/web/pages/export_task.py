@@ -1,13 +1,16 @@
 """A task of a run as a test: a suite with its input, and what is right as what is expected."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
+from evalwright.contracts.attachments import Attached
 from evalwright.contracts.suite import Task
 from evalwright.contracts.yaml_writer import comment, to_yaml
+from evalwright.engine.suites.attachments import inlined
 from evalwright.engine.suites.ids import slug
 from evalwright.engine.suites.templates import BadTemplate, literal
 from evalwright.host.http.errors import ApiError
@@ -24,9 +27,8 @@ async def as_test(call: PageCall) -> Response:
     def read() -> str | None:
         place = scored_at(view.run.log, view.run.run_id, task.task_id)
         try:
-            return suite_of(
-                call, task, read_task(task, view.events(task, place), view.frame.agent)[0].record
-            )
+            record = read_task(task, view.events(task, place), view.frame.agent)[0].record
+            return suite_of(call, task, record, view.frame.suite.attachments)
         except msgspec.MsgspecError:
             return None
 
@@ -44,7 +46,9 @@ def test_name(task_id: str) -> str:
     return f"{plain.strip('-')[:60] or 'task'}.yaml"
 
 
-def suite_of(call: PageCall, task: Task, record: TaskRecord) -> str | None:
+def suite_of(
+    call: PageCall, task: Task, record: TaskRecord, attachments: Mapping[str, msgspec.Raw]
+) -> str | None:
     """A suite with the task: its input, and the corrected answer as what is expected."""
     run_id, partition = call.path["runId"], call.principal.partition
     place = call.log.upkeep.scored_at(run_id, [record.task_id]).get(record.task_id)
@@ -55,7 +59,9 @@ def suite_of(call: PageCall, task: Task, record: TaskRecord) -> str | None:
             text = each.signal.correction
             corrected = corrected if text is None else text
     notes = [f"From task {record.task_id} of run {run_id}."]
-    document: dict[str, Any] = {"id": slug(record.task_id) or "task", "input": record.input}
+    attached = {key: msgspec.json.decode(each, type=Attached) for key, each in attachments.items()}
+    given = inlined(record.input, attached)
+    document: dict[str, Any] = {"id": slug(record.task_id) or "task", "input": given}
     if record.tags:
         document["tags"] = record.tags
     expected: Any = task.reference

@@ -420,7 +420,7 @@ def _read_item(call: PageCall, view: RunView, task: Task) -> dict[str, Any]:
     return {
         **found,
         "task": details,
-        "test": suite_of(call, task, read.record) or "",
+        "test": suite_of(call, task, read.record, view.frame.suite.attachments) or "",
         "test_name": test_name(task.task_id),
     }
 
