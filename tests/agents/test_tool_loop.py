@@ -16,7 +16,7 @@ from builders import a_suite, a_task
 from evalwright.agents.protocol import Surroundings
 from evalwright.agents.toolbox import LiveTool, Toolbox, ToolDescription, ToolFailed
 from evalwright.agents.worlds import PreparedWorld
-from evalwright.contracts.attachments import Attachment
+from evalwright.contracts.attachments import AttachedFile
 from evalwright.contracts.suite import Expected, ToolFault, UserTurn, World, WorldTool
 from evalwright.models.protocol import ChatMessage, Finish, ModelError, Reply
 from subjects.runs import Workshop
@@ -53,7 +53,7 @@ def test_the_prompt_and_the_input_go_to_the_model_and_its_answer_comes_back(tmp_
 
 def test_an_image_of_the_input_goes_with_its_text(tmp_path: Path):
     picture = {"name": "a.png", "type": "image/png", "bytes": 3, "sha256": "1", "data": "YWJj"}
-    told = Attachment("image", "a.png", "image/png", "YWJj")
+    told = AttachedFile("image", "a.png", "image/png", "YWJj")
     model = Script(says("a cat"))
     invoke(
         an_agent(tmp_path, model), a_task(input=["What", {"image": picture}, {"text": "is it?"}])

@@ -40,7 +40,7 @@ class Attached(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     data: str
 
 
-class Attachment(msgspec.Struct, frozen=True):
+class AttachedFile(msgspec.Struct, frozen=True):
     """An attachment of a message, with its content."""
 
     kind: AttachmentKind
@@ -118,14 +118,14 @@ def with_data(given: Any, attached: Mapping[str, Attached]) -> Any:
     return replaced(given, data_of)
 
 
-def text_and_attachments(given: Any) -> tuple[Any, list[Attachment]]:
+def text_and_attachments(given: Any) -> tuple[Any, list[AttachedFile]]:
     """An input apart: what is text in it, and its attachments in order; for models."""
-    found: list[Attachment] = []
+    found: list[AttachedFile] = []
 
     def taken(kind: AttachmentKind, value: Any, _place: str) -> Any:
         if not isinstance(value, dict) or "data" not in value:
             return value
-        found.append(Attachment(kind, value["name"], value["type"], value["data"]))
+        found.append(AttachedFile(kind, value["name"], value["type"], value["data"]))
         return {"name": value["name"]}
 
     rest = replaced(given, taken)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from evalwright.contracts.attachments import Attachment
+from evalwright.contracts.attachments import AttachedFile
 from evalwright.models.dialects import HttpDialect
 from evalwright.models.endpoints import Endpoint
 from evalwright.models.prices import Meter, Tokens
@@ -120,7 +120,7 @@ def _blocks(message: ChatMessage) -> list[dict[str, Any]]:
     return blocks
 
 
-def _attachment(attachment: Attachment) -> dict[str, Any]:
+def _attachment(attachment: AttachedFile) -> dict[str, Any]:
     kind, data = attachment.type, attachment.data
     if kind.startswith("image/") or kind == "application/pdf":
         source = {"type": "base64", "media_type": kind, "data": data}

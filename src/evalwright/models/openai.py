@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from evalwright.contracts.attachments import Attachment
+from evalwright.contracts.attachments import AttachedFile
 from evalwright.models.dialects import HttpDialect
 from evalwright.models.endpoints import Endpoint
 from evalwright.models.prices import Meter, Tokens
@@ -171,7 +171,7 @@ def _message(message: ChatMessage) -> dict[str, Any]:
     return {"role": message.role, "content": message.content or None, "tool_calls": calls}
 
 
-def _part(attachment: Attachment) -> dict[str, Any]:
+def _part(attachment: AttachedFile) -> dict[str, Any]:
     kind, data = attachment.type, attachment.data
     address = f"data:{kind};base64,{data}"
     if kind.startswith("image/"):

@@ -4,7 +4,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from evalwright.contracts.attachments import Attachment
+from evalwright.contracts.attachments import AttachedFile
 from evalwright.contracts.events import ProviderUsage
 
 ModelErrorCode = Literal[
@@ -35,7 +35,7 @@ class ChatMessage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     content: str
     tool_uses: tuple[ToolUse, ...] = ()
     call_id: str | None = None
-    attachments: tuple[Attachment, ...] = ()  # of the user, before the text
+    attachments: tuple[AttachedFile, ...] = ()  # of the user, before the text
 
 
 class ToolSpec(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -102,7 +102,7 @@ class ModelError(Exception):
         super().__init__(f"{code}: {message}")
 
 
-def unfit_attachment(provider: str, attachment: Attachment) -> ModelError:
+def unfit_attachment(provider: str, attachment: AttachedFile) -> ModelError:
     """Why a model cannot be asked: its provider takes nothing of this kind."""
     what = f"{attachment.name} ({attachment.type})"
     return ModelError("invalid_input", f"{provider} takes no {attachment.kind} such as {what}")

@@ -13,7 +13,7 @@ import evalwright as ew
 from evalwright.contracts.attachments import (
     MOST_BYTES,
     Attached,
-    Attachment,
+    AttachedFile,
     content_type,
     with_data,
 )
@@ -176,13 +176,13 @@ def test_an_agent_gets_the_bytes_and_the_log_has_them_once(folder: Path, *, isol
     assert events.count(base64.b64encode(PNG)) == 1
 
 
-def attachment(kind: Any, content: bytes, name: str = "a") -> Attachment:
+def attachment(kind: Any, content: bytes, name: str = "a") -> AttachedFile:
     found = content_type(kind, content)
     assert found is not None
-    return Attachment(kind, name, found, base64.b64encode(content).decode())
+    return AttachedFile(kind, name, found, base64.b64encode(content).decode())
 
 
-def sent(dialect: Any, *attachments: Attachment) -> list[Any]:
+def sent(dialect: Any, *attachments: AttachedFile) -> list[Any]:
     request = Request((ChatMessage("user", "Look.", attachments=attachments),))
     body = json.loads(dialect.encode_request(request, "m", Quirks()))
     parts: list[Any] = body["messages"][0]["content"]
@@ -214,13 +214,13 @@ def test_each_provider_gets_attachments_in_its_own_form() -> None:
         (openai, attachment("file", b"\xff\0")),
     ],
 )
-def test_what_a_provider_does_not_take_is_not_sent(dialect: Any, unfit: Attachment) -> None:
+def test_what_a_provider_does_not_take_is_not_sent(dialect: Any, unfit: AttachedFile) -> None:
     with pytest.raises(ModelError, match=f"takes no {unfit.kind} such as a \\({unfit.type}\\)"):
         sent(dialect, unfit)
 
 
 def test_a_cassette_tells_images_apart_by_their_content() -> None:
-    def key(*attachments: Attachment) -> str:
+    def key(*attachments: AttachedFile) -> str:
         request = Request((ChatMessage("user", "Look.", attachments=attachments),))
         assert RequestKeys("openai:m").text(request)
         assert semantic_call("openai:m", request)
