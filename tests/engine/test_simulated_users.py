@@ -101,6 +101,15 @@ def test_what_playing_the_user_costs_is_not_the_agents(tmp_path: Path) -> None:
     assert not ew.run(limited, clerk, user_model=model).passed  # the agent's own is not known
 
 
+def test_what_the_user_used_does_not_make_the_agents_usage_known(tmp_path: Path) -> None:
+    db = tmp_path / "a.db"
+    run = ew.run([talk(ew.at_most(tokens=10**6))], clerk, user_model=a_model(tmp_path), db=db)
+    assert "was not observed" in run.tasks["talk"].checks[0].reason
+    with opened_log(str(db)) as log:
+        made = plan_rescore(log, run.id, None, "suite", RunOptions())
+        assert not asyncio.run(made.run(log)).summary.passed
+
+
 def test_a_conversation_ends_when_the_user_gives_up_or_has_had_its_turns(tmp_path: Path) -> None:
     model = a_model(tmp_path, [SCRIPT[0], SCRIPT[-1]])
     run = ew.run([talk(ew.contains("number"))], clerk, user_model=model, db=tmp_path / "a.db")

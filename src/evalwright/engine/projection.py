@@ -212,7 +212,7 @@ class TaskAttempt:
         if observed is None:
             kinds = {event.type for event in self.deeds}
             observed = recorded_coverage(
-                has_calls=ToolCalled.TYPE in kinds, has_usage=ProviderUsage.TYPE in kinds
+                has_calls=ToolCalled.TYPE in kinds, has_usage=bool(self.usages)
             )
         return observed.claimed(claims.tools, claims.usage)
 
