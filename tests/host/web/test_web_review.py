@@ -283,6 +283,7 @@ def test_the_queue_of_large_runs_follows_the_page(tenant: Tenant, monkeypatch: p
     run = tenant.keep("r", {"a": Told("x", bad())})
     page = tenant.visitor.get("/review?kind=failed").text
     assert "Looking for tasks to review" in page
+    assert re.search(r'aria-busy="true"><h1', page), "it goes when the list comes with its own"
     assert 'hx-get="/review?kind=failed"' in page
     queue = tenant.visitor.get("/review?kind=failed", HX_Request="true").text
     assert f'href="/review/{run}/a' in queue
