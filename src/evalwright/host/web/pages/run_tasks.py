@@ -173,7 +173,7 @@ class _Taggable(msgspec.Struct, rename="camel"):
     repeat: int = 1
 
 
-class _Asked(msgspec.Struct):
+class _SearchedTask(msgspec.Struct):
     input: msgspec.Raw
     title: str = ""
 
@@ -270,7 +270,7 @@ def search(view: RunView, tasks: Sequence[IndexedTask], text: str) -> list[Index
         planned = bytes(view.frame.suite.tasks[view.tasks.places[task_id]])
         texts = [task_id]
         if may_have(planned):
-            asked = msgspec.json.decode(planned, type=_Asked)
+            asked = msgspec.json.decode(planned, type=_SearchedTask)
             texts += [asked.title, bytes(asked.input)[:SEARCHED].decode("utf-8", "replace")]
         for event in answers.get(task_id, ()):
             with suppress(msgspec.MsgspecError):  # one damaged task does not hide the others
