@@ -212,3 +212,19 @@ def test_pass_is_another_name_of_passed_and_of_nothing_else():
     assert _field({"pass": True, "passed": False}, "passed") is False
     assert _field({"pass": True}, "score") is None
     assert _field({"pass": True, "score": 0.5}, "score") == 0.5
+
+
+def test_what_is_no_json_and_what_holds_no_number_scores_nothing_and_says_so():
+    for output, reason in (
+        ("plain", "the output is not JSON"),
+        ("", "the output is not JSON: it is empty"),
+    ):
+        result = said({"json": {"path": "$.a"}}, output)
+        assert (result.score, result.reason) == (0.0, reason)
+    found = said({"number": 7}, "none at all")
+    assert (found.score, found.reason) == (0.0, "no number is in the output")
+
+
+@pytest.mark.parametrize("mark", ["(?=x)", "(?!x)", "(?<=x)", "(?<!x)"])
+def test_a_pattern_that_looks_around_has_the_same_remedy_whichever_way_it_looks(mark):
+    assert refused({"regex": mark}).remedy == refused({"regex": "(?=y)"}).remedy
