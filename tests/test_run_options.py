@@ -182,5 +182,6 @@ def test_every_option_that_a_message_names_is_one():
     sources = [path.read_text() for path in SOURCE.rglob("*.py")]
     named = {name for text in sources for name in re.findall(r"\{@(\w+)", text)} - {"field"}
     only_commands = {"resume", "workers", "force", "key", "integrity", "allow_unsigned"}
+    of_power = {"detect", "expect"}
     of_data_files = {"input", "expected", "id", "check"}
-    assert named <= {*FIELDS, *KEYWORDS, *only_commands, *of_data_files, "show_secrets"}
+    assert named <= {*FIELDS, *KEYWORDS, *only_commands, *of_data_files, *of_power, "show_secrets"}

@@ -333,7 +333,10 @@ FRAME = type("Frame", (), {"columns": ["question"], "__iter__": lambda _: iter([
         (lambda: [ew.Task("A b", input="", checks=[ew.contains("x")])], r"tasks\[0\]\.id: "),
         (lambda: [ew.Task("a", input="", checks=A.checks, repeat=0)], "task a: .*minimum"),
         (list, "suite 'suite' has no tasks; give it some"),
-        (lambda: [ew.Task("a", input="", checks=A.checks, fixtures={"tools": 1})], "'tools' was"),
+        (
+            lambda: [ew.Task("a", input="", checks=A.checks, fixtures={"tools": 1})],
+            "unknown field 'tools'",
+        ),
         (lambda: ew.Suite.from_rows([{"q": "?"}], checks=A.checks), r"which it is: input=COLUMN"),
         (lambda: "rows.csv", r"rows\.csv: say what a good answer is: ew\.Suite\.from_file\("),
         (lambda: ew.Suite(FRAME), r"a suite begins with its name.*ew\.Suite\.from_rows\(frame"),

@@ -59,7 +59,7 @@ class AgentTask:
     def input(self) -> Any:
         """The task's input; a conversation has `messages` instead."""
         if self._invocation.turn:
-            raise AttributeError(
+            raise TypeError(
                 "this task is a conversation, and this agent reads the input of a single turn: "
                 "read task.messages, of which the last is the user's"
             )
@@ -409,6 +409,10 @@ def _is_usable(function: Any) -> bool:
 
 
 def _takes_something(function: Any) -> bool:
+    if inspect.isclass(function):
+        return _takes_something(functools.partial(function.__call__, None))
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        return True  # it is sent each message
     try:
         return bool(inspect.signature(function).parameters)
     except (TypeError, ValueError):  # it does not tell
