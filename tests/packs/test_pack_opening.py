@@ -111,7 +111,7 @@ def test_an_agent_that_the_pack_does_not_have_is_refused_with_those_it_has() -> 
         ({"schemas/return.json": b"{"}, "schemas/return.json: line 1"),
         ({"schemas/return.json": b'{"type": 1}'}, "schemas/return.json: $.type: not a JSON Schema"),
         ({"evals/desk.json": None}, "evalSuiteRef 'evals/desk.json': there is no such file"),
-        ({"evals/desk.json": b"{}"}, 'evals/desk.json: $: "suiteId" is a required property'),
+        ({"evals/desk.json": b"{}"}, "evals/desk.json: $: not a suite"),
         ({"evals/extra.json": b"[]"}, "evals/extra.json: $"),
         (
             {"evals/twin.json": pack_files()["evals/desk.json"]},

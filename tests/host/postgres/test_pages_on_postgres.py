@@ -26,6 +26,7 @@ QUERIES = {  # what is asked, beside the path
 PAGES_OF_NOTHING = {
     "/prompts/file",
     "/runs/{runId}/tasks/{taskId}/steps/{step}",
+    "/runs/{runId}/tasks/{taskId}/attachments/{digest}",
 }  # nothing is there
 
 
