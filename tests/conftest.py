@@ -1,6 +1,5 @@
 """Fixtures that the tests of the engine, the agents and the command line share."""
 
-import gc
 import itertools
 import os
 import secrets
@@ -38,16 +37,13 @@ OURS = ("EVALWRIGHT_", "XDG_", "NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS", "LI
 def pytest_collection() -> Generator[None, object, object]:
     """Keep what pytest makes of the asserts of 580 modules, also where Python keeps no bytecode.
 
-    Else every worker would make it anew each time: 20 seconds of CPU. What was collected lives
-    until the end, so the garbage collector need not look at it again: 7 % of what the tests cost.
+    Else every worker would make it anew each time: 20 seconds of CPU.
     """
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, False
     try:
         return (yield)
     finally:
         sys.dont_write_bytecode = before
-        gc.collect()
-        gc.freeze()
 
 
 @pytest.fixture(scope="session")
