@@ -54,8 +54,10 @@ Examples:
     multiple=True,
     help="Only tasks whose id fits, for example 'order-*'; may be given several times.",
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Another seed, other details.")
-@click.option("--max", "most", type=click.IntRange(1), help="At most so many damaged answers.")
+@click.option(
+    "--seed", type=int, default=1, show_default=True, help="Chooses the details of the damage."
+)
+@click.option("--max", "most", type=click.IntRange(1), help="Damage at most this many answers.")
 @click.option(
     "--fail-under",
     type=click.FloatRange(0, 1),

@@ -30,14 +30,14 @@ Examples:
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.8,
     show_default=True,
-    help="How often it is to be found.",
+    help="How often a drop of that size should be found.",
 )
 @click.option(
     "--alpha",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.05,
     show_default=True,
-    help="How often no change may look like one; the gate of `run` has 0.05.",
+    help="How often chance alone may look like a drop; the gate of `run` uses 0.05.",
 )
 @click.option(
     "--repeat",
@@ -51,7 +51,7 @@ Examples:
     "--expect",
     type=click.FloatRange(0, 1),
     metavar="RATE",
-    help="The share of tasks that is expected to pass, of a suite that has not been run.",
+    help="The pass rate to expect, for a suite that has not been run yet.",
 )
 @json_option
 @db_option
